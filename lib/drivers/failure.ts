@@ -61,6 +61,16 @@ export async function lookedFor<T>(look: Promise<T>, subject: FailureContext, do
 }
 
 /**
+ * The failure of an operation for its caller. One that csimux does not know says nothing about what exists or is in progress, so it is not
+ * final; afterFailure throws a CsiError where it has proved that nothing is left.
+ */
+function unproved(error: unknown, subject: FailureContext, doing: string): CsiError {
+  const failed = failure(error, subject, doing);
+  if (failed === error || failed.code !== "internal") return failed;
+  return new CsiError("unavailable", `${failed.message}; retrying`, { cause: error, refused: "unusable" });
+}
+
+/**
  * The error to throw after a failed creation. A failure that is not final stays, because a retry continues from what exists; a final one
  * stays final only if `undo` proves that nothing is left (CSI "Timeouts": the rest would never be deleted).
  */
@@ -71,12 +81,14 @@ export async function afterFailure(
   doing: string,
   call: Call,
 ): Promise<unknown> {
-  if (!isFinal(failure(error, subject, doing))) return error;
+  const failed = failure(error, subject, doing);
+  if (!isFinal(failed)) return error;
   const undone = await undo().catch((cause: unknown) => {
     call.log.warn("could not remove what a failed call left; the next call of this name will", { doing, cause });
     return false;
   });
-  return undone ? error : unfinished(error, subject, doing);
+  if (!undone) return unfinished(error, subject, doing);
+  return failed.code === "internal" ? failed : error;
 }
 
 /** Throws the signal's reason, or "deadline-exceeded", if the request has ended. Called between steps from which a retry can continue. */
@@ -101,7 +113,7 @@ export async function guarded<T>(
     throwIfCancelled(subject, call);
     return await work();
   } catch (error) {
-    throw shown(failure(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`), subject);
+    throw shown(unproved(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`), subject);
   }
 }
 

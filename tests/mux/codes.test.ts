@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { CsiError } from "../../lib/core/errors.ts";
-import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
+import { failure as asFailure, guarded, inUse } from "../../lib/drivers/failure.ts";
 import { zfsErrorMapping } from "../../lib/drivers/zfs/storage.ts";
 import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
@@ -148,6 +148,12 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       const subject = { connection: "a", explain: zfsErrorMapping };
       const absent = new ZfsError("pool-absent", 'the pool "nopool" does not exist or is not imported');
       world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
+      await create(world);
+    },
+    "a look at the storage fails, nobody knows why": async world => {
+      const subject = { connection: "a", explain: zfsErrorMapping };
+      const look = () => Promise.reject(new ZfsError("other", "cannot open 'tank': I/O error"));
+      world.memory("a").fail.create = await failure(guarded(subject, "create volume", "new", call, look));
       await create(world);
     },
     "it is in progress with other arguments": async world => {

@@ -217,7 +217,7 @@ describe("between two steps of a deletion", () => {
       rename: (from, to) => (to.includes("/work/") ? failing("ENOSPC")() : localFiles.rename(from, to)),
     };
     const runner = { where: "test", run: failing("killed") };
-    expect(await codeOf(openOn(base, { files, runner }).delete("a", call))).toBe("internal");
+    expect(await codeOf(openOn(base, { files, runner }).delete("a", call))).toBe("unavailable");
     expect(await leftOn(base)).toEqual([".csimux/v.a.json", "v/v~a~", "v/v~a~/content"]);
     expect(await findVolume(openOn(base), "a")).toBeUndefined();
     expect((await openOn(base).inventory?.list({ token: undefined, max: 9 }, call))?.items).toEqual([]);
