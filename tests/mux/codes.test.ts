@@ -153,7 +153,8 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
     "a look at the storage fails, nobody knows why": async world => {
       const subject = { connection: "a", explain: zfsErrorMapping };
       const look = () => Promise.reject(new ZfsError("other", "cannot open 'tank': I/O error"));
-      world.memory("a").fail.create = await failure(guarded(subject, "create volume", "new", call, look));
+      const failing = () => guarded(subject, "create volume", "new", call, look);
+      world.traits.set("a", { driver: { ...world.memory("a").driver(), create: failing } });
       await create(world);
     },
     "it is in progress with other arguments": async world => {
