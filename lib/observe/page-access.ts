@@ -8,7 +8,7 @@ import type { HttpPage } from "./page-server.ts";
 /** The shortest token accepted, in characters. */
 const shortest = 16;
 
-/** How many wrong tokens a client may send in a minute before the rest of the minute is refused. */
+/** How many wrong tokens a client may send in a minute before the others are refused as too many. */
 const mostGuesses = 20;
 const guessMs = 60_000;
 
@@ -41,10 +41,12 @@ export async function tokenGate(
     throw new CsiError("failed-precondition", `${file} must contain a token of at least ${shortest} characters`);
   const guesses = guessCounter(log, now);
   return async ({ headers: { authorization = "" }, from }) => {
-    if (guesses.isOver(from)) return { status: 429, text: "too many wrong tokens; try again in a minute\n" };
     const wanted = await current();
     const given = tokenOf(authorization);
+    // First: behind a proxy, all clients have one address, and the wrong tokens of one must not keep the others out.
     if (wanted !== undefined && given !== undefined && timingSafeEqual(digest(wanted), digest(given))) return undefined;
+    if (given !== undefined && guesses.isOver(from))
+      return { status: 429, text: "too many wrong tokens; try again in a minute\n" };
     if (given !== undefined) guesses.note(from);
     const headers = { "WWW-Authenticate": 'Basic realm="csimux: the token is the password", charset="UTF-8"' };
     return { status: 401, headers, text: "the page of csimux requires its token\n" };
