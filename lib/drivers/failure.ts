@@ -50,6 +50,7 @@ export function unfinished(error: unknown, subject: FailureContext, doing: strin
   if (!isFinal(failed)) return failed;
   return new CsiError("unavailable", `${failed.message}; retry the call: a part of it may exist`, {
     cause: error,
+    refused: failed.refused ?? "unusable",
   });
 }
 
@@ -58,16 +59,6 @@ export async function lookedFor<T>(look: Promise<T>, subject: FailureContext, do
   return look.catch((error: unknown) => {
     throw error instanceof CsiError ? error : unfinished(error, subject, doing);
   });
-}
-
-/**
- * The failure of an operation for its caller. One that csimux does not know says nothing about what exists or is in progress, so it is not
- * final; afterFailure throws a CsiError where it has proved that nothing is left.
- */
-function unproved(error: unknown, subject: FailureContext, doing: string): CsiError {
-  const failed = failure(error, subject, doing);
-  if (failed === error || failed.code !== "internal") return failed;
-  return new CsiError("unavailable", `${failed.message}; retrying`, { cause: error, refused: "unusable" });
 }
 
 /**
@@ -101,7 +92,10 @@ export function throwIfCancelled({ connection }: Pick<FailureContext, "connectio
   );
 }
 
-/** Runs one operation; its failures get a code and a message that names connection and object. */
+/**
+ * Runs one operation; its failures get a code and a message that names connection and object. One that csimux does not know says nothing
+ * about what exists, so it is not final; where afterFailure has proved that nothing is left, it is a CsiError already.
+ */
 export async function guarded<T>(
   subject: FailureContext,
   doing: string,
@@ -113,7 +107,10 @@ export async function guarded<T>(
     throwIfCancelled(subject, call);
     return await work();
   } catch (error) {
-    throw shown(unproved(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`), subject);
+    const whole = name === "" ? doing : `${doing} "${name.slice(0, 160)}"`;
+    const failed = failure(error, subject, whole);
+    const isUnknown = failed !== error && failed.code === "internal";
+    throw shown(isUnknown ? unfinished(error, subject, whole) : failed, subject);
   }
 }
 

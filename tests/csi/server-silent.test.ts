@@ -45,7 +45,7 @@ test("of clients that never send a request a few may stay, and none that has sen
 
 test("a client that does not answer a ping any more is closed, and an idle one that does stays", async () => {
   const path = place();
-  const server = new GrpcServer({ maxRequestBytes: 1 << 20, pings: { everyMs: 100, withinMs: 2_000 } });
+  const server = new GrpcServer({ maxRequestBytes: 1 << 20 }, { everyMs: 100, withinMs: 2_000 });
   server.mount(Identity, { probe: () => ({}) });
   await server.listen({ kind: "unix", path });
   ends.push(() => server.stop(0));
