@@ -1,6 +1,6 @@
 import { afterAll, describe, expect, test } from "bun:test";
 import { execFileSync, spawn } from "node:child_process";
-import { chmodSync, mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
+import { mkdirSync, mkdtempSync, rmSync, symlinkSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import { Command } from "commander";
@@ -310,23 +310,6 @@ describe("csimux validate", () => {
     expect(code).toBe(1);
     expect(JSON.parse(out).diagnostics).toMatchObject([{ file, line: 1, column: 1, rule: "connection-check" }]);
   });
-});
-
-test("with --online, what an administrator should know of a host is said, and is no problem of the file", async () => {
-  const programs = {
-    zfs: "#!/bin/sh\nprintf 'tank\\ttype\\tfilesystem\\t-\\n'\n",
-    awk: "#!/bin/sh\nprintf 'anna\\nb\\033en\\n'\n",
-  };
-  const bin = folderOf(programs);
-  for (const name of Object.keys(programs)) chmodSync(join(bin, name), 0o755);
-  const text =
-    "driver: zfs-local-dataset\nzfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }\n";
-  const file = join(folderOf({ "one.yaml": text }), "one.yaml");
-  const { code, err } = await run([file, "--online"], "", { PATH: `${bin}:/usr/bin:/bin` });
-  expect([code, err]).toEqual([
-    0,
-    expect.stringMatching(/^csimux: connection "one": other accounts .*: anna b\\u001ben\n$/),
-  ]);
 });
 
 describe("asking the storage systems", () => {

@@ -30,6 +30,7 @@ const answers = rows.slice(callers.length + 1);
 const call = testCall();
 const zone = (name: string) => ({ "t.example/zone": name });
 const denied = new CsiError("unauthenticated", "user name or password are wrong");
+const zfsSubject = { connection: "a", explain: zfsErrorMapping };
 const down = new CsiError("unavailable", "no route to host");
 const pool = { from: { kind: "members" as const, members: ["a", "b"] }, policy: "ordered" as const };
 const anywhere = { capabilities: [], parameters: { connection: "a" }, segment: undefined };
@@ -145,15 +146,12 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       await create(world);
     },
     "the pool does not exist or is not imported": async world => {
-      const subject = { connection: "a", explain: zfsErrorMapping };
-      const absent = new ZfsError("pool-absent", 'the pool "nopool" does not exist or is not imported');
-      world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
+      world.memory("a").fail.create = asFailure(new ZfsError("pool-absent", "no pool"), zfsSubject, "create volume");
       await create(world);
     },
-    "a look at the storage fails, nobody knows why": async world => {
-      const subject = { connection: "a", explain: zfsErrorMapping };
-      const look = () => Promise.reject(new ZfsError("other", "cannot open 'tank': I/O error"));
-      const failing = () => guarded(subject, "create volume", "new", call, look);
+    "the storage fails for an unknown reason": async world => {
+      const fail = () => Promise.reject(new ZfsError("other", "cannot open 'tank': I/O error"));
+      const failing = () => guarded(zfsSubject, "create volume", "new", call, fail);
       world.traits.set("a", { driver: { ...world.memory("a").driver(), create: failing } });
       await create(world);
     },

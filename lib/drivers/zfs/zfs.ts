@@ -259,7 +259,7 @@ export interface Zfs {
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools as zpool(8) writes them, such as "ONLINE", by name; unknown ones are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
-  /** Warns of what an administrator should know of the host. Absent: nothing is known. */
+  /** Warns about what an administrator should correct on the host. Absent: nothing is known. */
   tellConcerns?(call: Call): Promise<void>;
   /** The folders that the host's NFS server exports; undefined or absent where that is unknown. */
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;

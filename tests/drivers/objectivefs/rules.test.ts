@@ -250,7 +250,7 @@ describe("a failure", () => {
   ])("with exit code %i and %j is %s", async (code, words, wanted, part) => {
     await rig.fake.answer(code, words);
     const [create, remove, check] = everything();
-    // What nobody knows shows that the storage answers, and proves nothing about volumes.
+    // An unknown failure shows that the storage answers, and proves nothing about volumes.
     const proved = wanted === "internal" ? "unavailable" : wanted;
     for (const [work, answer] of [
       [create, proved],

@@ -145,7 +145,7 @@ export function onlyIf(programs: Zfs, dataset: string, guid: string | undefined,
   return underLock(programs, { dataset, guid, property }, isPlainZfs ? 'exec "$@"' : '"$@"', argv);
 }
 
-/** Prints a line where the account has no locks, or where others can hold them: whoever can read a file can lock it (flock(2)). */
+/** Prints a line where the account has no locks, or where others can hold them: who can read a file can lock it (flock(2)). */
 const concernsText = `cd /run/lock 2>/dev/null && [ -w . ] && command -v flock >/dev/null || exec echo "its host has no flock(1), or no\
  /run/lock in which its account may write, so two controllers could change a dataset at once: install util-linux, or log in as root"
 others=$(awk -F: -v me="$(id -un)" '$1 != "root" && $1 != me && $7 !~ /(nologin|false|sync|halt|shutdown)$/ { print $1 }' /etc/passwd)

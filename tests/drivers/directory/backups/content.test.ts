@@ -47,7 +47,7 @@ test("a snapshot by kopia with an unreadable part fails although the policy of a
 const unfit = ["a link to nothing", "a link to a folder", "a file", "through a link"] as const;
 
 test.skipIf(!hasRestic).each(unfit)(
-  "a snapshot by restic that is %s is refused for ever, moves nothing and leaves nothing",
+  "a snapshot by restic that is %s is refused with a final code, moves nothing and leaves nothing",
   async what => {
     const { repository } = await opened(resticRepository());
     const [, top = ""] = repository.folder.split("/");

@@ -208,7 +208,7 @@ test.each([
   ],
   ["only its own and root can log in", accounts, []],
   ["there is no folder for locks", undefined, ["no flock(1), or no /run/lock"]],
-] as const)("an administrator is told of the locks of a host where %s", (_, passwd, words) => {
+] as const)("an administrator can read what the locks of a host are worth where %s", (_, passwd, words) => {
   writeFileSync(join(folder, "passwd"), passwd ?? accounts);
   const [shell, ...rest] = lockConcerns.argv.map(word =>
     String(word)
