@@ -29,7 +29,7 @@ function normalized(schema: GenericSchema, value: unknown, path: Path, work: Wor
   if (isMapping(value)) {
     if (shape.kind === "mapping") return normalizedMapping(schema, shape.keys, value, path, work);
     if (shape.kind === "free-mapping") {
-      work.findings.push(...misspeltKeys(aboutOf(schema).familiar ?? [], value, path));
+      work.findings.push(...misspeltKeys(aboutOf(schema).familiar ?? [], value, path), ...lostKeys(value, path));
       return normalizedFree(shape.value, value, path, work);
     }
     return value;
@@ -68,6 +68,13 @@ function misspeltKeys(familiar: readonly string[], value: Mapping, path: Path): 
     return [warning("unusual-key", [...path, key], message, meant(near), "key")];
   });
 }
+
+/** Free keys that valibot leaves out without a word (1.5, utils/_isValidObjectKey). */
+const lost: readonly string[] = ["__proto__", "prototype", "constructor"];
+const lostKeys = (value: Mapping, path: Path): readonly SchemaFinding[] =>
+  Object.keys(value)
+    .filter(key => lost.includes(key))
+    .map(key => failure("invalid-value", [...path, key], `"${key}" cannot be a key`, "choose another name", "key"));
 
 function normalizedFree(schema: GenericSchema, value: Mapping, path: Path, work: Work): Mapping {
   const entries = Object.entries(value).map(
