@@ -15,8 +15,13 @@ export interface Mount {
   readonly options: readonly string[];
   readonly fsType: string;
   readonly source: string;
-  /** Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example. */
+  /**
+   * Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example, which newer kernels show as
+   * "emergency_ro" (Linux 6.18, fs/ext4/super.c, _ext4_show_options).
+   */
   readonly readOnly: boolean;
+  /** Whether the table says that the kernel has shut the file system down ("shutdown", as above); of XFS it does not. */
+  readonly isShutDown: boolean;
 }
 
 const numbers = /^[0-9]+$/;
@@ -56,6 +61,7 @@ function parseLine(line: string): Mount {
   const dash = words.indexOf("-", 6);
   const fsType = words[dash + 1];
   const source = words[dash + 2];
+  const ofFilesystem = words[dash + 3]?.split(",") ?? [];
   const fits = numbers.test(id) && numbers.test(parent) && device.test(dev) && at.startsWith("/");
   if (!fits || dash < 0 || fsType === undefined || source === undefined)
     throw new Error("a line of mountinfo has an unknown form");
@@ -68,7 +74,8 @@ function parseLine(line: string): Mount {
     options: options.split(","),
     fsType: unescaped(fsType),
     source: unescaped(source),
-    readOnly: words[dash + 3]?.split(",")[0] === "ro",
+    readOnly: ofFilesystem[0] === "ro" || ofFilesystem.includes("emergency_ro"),
+    isShutDown: ofFilesystem.includes("shutdown"),
   };
 }
 

@@ -2,12 +2,11 @@ import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal, messageOf } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
-import { hasLostDisk } from "./health/findings.ts";
+import { mountState } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
 import { type BindMount, mountMismatch } from "./mount/mounts.ts";
-import { serverSilent } from "./mount/unmounter.ts";
 import type { NodeParts } from "./parts.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, isReadOnly, stageRecord } from "./stage.ts";
@@ -45,7 +44,8 @@ export class VolumePublishing {
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} overlap`);
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, staging, target);
-    if (await this.#isStale(target, staged, table, call)) {
+    await this.#refuseUnusable(wanted, staged, table, call);
+    if (await this.#isDead(target, staged, table, call)) {
       await this.#parts.mounts.unmount(target, table, call);
       return await this.#mount(wanted, staged, await this.#parts.mounts.table(), call);
     }
@@ -108,15 +108,26 @@ export class VolumePublishing {
   }
 
   /**
-   * Whether the target shows a share that its server no longer knows and pods cannot use, such as an export that was
-   * withdrawn and restored. Throws "unavailable" while the server does not answer.
+   * Throws "unavailable" if pods cannot use what is staged: the kubelet stages a volume again only when no pod on the node uses it, so this
+   * is the only call that a further pod makes. Throws "failed-precondition" for writing to a file system that has become read-only.
    */
-  async #isStale(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
+  async #refuseUnusable({ bind }: PublishPlan, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
+    const top = table.top(bind.source);
+    if (!top) return;
+    const { state, error } = await mountState(top, staged, this.#parts, call.signal);
+    if (error && !(state === "read-only" && bind.flags.includes("ro"))) throw error;
+  }
+
+  /**
+   * Whether the target shows what pods cannot use any more although the staged volume works, such as a share that was withdrawn and
+   * restored, or a disk that was lost and came back. Throws "unavailable" while the server does not answer.
+   */
+  async #isDead(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
     const top = table.top(target);
-    if (!top || staged.attached?.kind !== "share" || !isTarget(staged, target)) return false;
-    const health = await this.#parts.mounts.health(top, call.signal);
-    if (health === "silent") throw serverSilent(staged.volumeId, top);
-    return health === "stale";
+    if (!top || !isTarget(staged, target)) return false;
+    const { state, error } = await mountState(top, staged, this.#parts, call.signal);
+    if (state === "silent") throw error;
+    return state === "failed";
   }
 
   /** Handles an existing mount at the target: succeeds if an equal earlier call made it. */
@@ -175,16 +186,10 @@ export class VolumePublishing {
   /**
    * Makes the disk of a read-only block volume refuse writes before it is published, and that of a writable one accept them if a read-only
    * publication was cut off before. A disk accepts writes either from every opener or from none, whatever the mount of its device file says
-   * (MS_RDONLY of mount(2) affects file systems only). Throws "failed-precondition" while the volume is published here in the other mode,
-   * "unavailable" if its disk was lost.
+   * (MS_RDONLY of mount(2) affects file systems only). Throws "failed-precondition" while the volume is published here in the other mode.
    */
   async #refuseWrites(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
     if (staged.kind !== "block") return;
-    if (table.showsRemoved(stagedAt(staged))) {
-      // Its number may be another disk's by now.
-      const text = `the disk of volume "${staged.volumeId}" was lost; end all pods that use the volume on this node, then start them`;
-      throw new CsiError("unavailable", text);
-    }
     const other = othersThan(entry.target, staged, table).find(each => onlyReads(each) !== onlyReads(entry));
     if (other) {
       const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
@@ -199,8 +204,11 @@ export class VolumePublishing {
   async #acceptWrites(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
-    if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
-    if (table.showsRemoved(stagedAt(staged)) || (await hasLostDisk(staged, this.#parts.disks))) return;
+    const top = table.top(stagedAt(staged));
+    if (!top || othersThan(target, staged, table).length > 0) return;
+    const { state } = await mountState(top, staged, this.#parts, call.signal);
+    // The number of a lost disk may be another one's by now.
+    if (state === "failed") return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }

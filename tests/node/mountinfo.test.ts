@@ -24,6 +24,7 @@ describe("a line of mountinfo", () => {
         fsType: "ext3",
         source: "/dev/root",
         readOnly: false,
+        isShutDown: false,
       },
     ]);
   });
@@ -52,6 +53,7 @@ describe("a line of mountinfo", () => {
   test.each([
     ["rw", "rw,errors=continue", false],
     ["ro", "ro,errors=remount-ro", true],
+    ["rw", "rw,emergency_ro", true],
     ["ro", "rw,x=ro", false],
   ])("with mount options %s and file system options %s has a read-only file system: %p", (own, options, readOnly) => {
     expect(parseMountinfo(`1 0 8:1 / / ${own} - ext4 /dev/sda1 ${options}`)[0]?.readOnly).toBe(readOnly);

@@ -166,8 +166,17 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test.skipIf(!hasFuse)("whose program has ended is unstaged", async () => {
+  test.skipIf(!hasFuse)("whose program has ended is published to no pod, and is unstaged", async () => {
+    const publish = (pod: string) =>
+      codeOf(node.publish(lab.publish("a", { context: ofs, targetPath: lab.at("pods", pod) }), callOf()));
     await stage(ofs, storeKeys);
+    expect(await publish("one")).toBe("ok");
+    await endDaemon(at());
+    expect([await publish("two"), await publish("one")]).toEqual(["unavailable", "unavailable"]);
+    await stage(ofs, storeKeys);
+    expect([await publish("two"), await publish("one")]).toEqual(["ok", "ok"]);
+    for (const pod of ["one", "two"])
+      await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", pod) }, callOf());
     await endDaemon(at());
     await unstage();
     expect(await lab.mounted()).toEqual([]);

@@ -1,14 +1,16 @@
-// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of a mount and of paths,
-// monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
+// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of a mount and of paths, and decides what pods
+// can do with the mount, which staging and publishing ask as well; monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
 // repaired here.
 
 import { lstat, readFile, realpath } from "node:fs/promises";
 import { basename } from "node:path";
 import { CsiError, errnoOf } from "../../core/errors.ts";
-import { isLocalName, type Mount } from "../../core/mountinfo.ts";
+import { hasNoDevice, isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Finding } from "../../health/finding.ts";
+import type { Reason } from "../../health/reasons.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import { bounded } from "../mount/files.ts";
+import { removedSuffix } from "../mount/mount-table.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
 
@@ -18,26 +20,79 @@ const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"
 /** Time limit for a local disk to answer, in milliseconds. */
 const localMs = 5_000;
 
+/** What the checks of a mount use. */
+interface FindingParts {
+  readonly mounts: Mounts;
+  readonly disks: Pick<Disks, "isGone">;
+}
+
 /** The problems of a mount; checks whether it answers. Throws errors that say nothing about the volume. */
 export async function mountFindings(
   mount: Mount,
   record: StageRecord | undefined,
-  mounts: Mounts,
+  { mounts, disks }: FindingParts,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
-  if (record?.kind === "block") return [];
+  if (record && (await hasLostDisk(record, disks, mount))) return [lostDisk(record)];
   const fixed = mountTableFindings(mount, record);
+  // Neither the devtmpfs of a device file nor a file system that is known to have failed has more to say.
+  if (record?.kind === "block" || mount.isShutDown) return fixed;
   const answer = isLocalName(mount.fsType)
     ? await localFindings(mount, signal)
     : await serverFindings(mount, mounts, signal);
   return [...fixed, ...(await ext4Findings(mount)), ...answer];
 }
 
-/** The problems that the mount table shows. */
+/** What pods can do with a mount: everything, only read, nothing any more, or nothing while its server or disk does not answer. */
+export type MountState = "fine" | "read-only" | "failed" | "silent";
+
+/** The findings that decide, the worst ones first. */
+const decisive: readonly (readonly [Reason, MountState])[] = [
+  ["DeviceGone", "failed"],
+  ["FolderRemoved", "failed"],
+  ["FileSystemFailed", "failed"],
+  ["StaleHandle", "failed"],
+  ["NotAnswering", "silent"],
+  ["ReadOnlyFileSystem", "read-only"],
+];
+
+/** What pods can do with a volume's mount according to mountFindings, and the error for one who wants more. */
+export async function mountState(
+  mount: Mount,
+  record: StageRecord,
+  parts: FindingParts,
+  signal: AbortSignal,
+): Promise<{ readonly state: MountState; readonly error: CsiError | undefined }> {
+  const findings = await mountFindings(mount, record, parts, signal);
+  for (const [reason, state] of decisive) {
+    const finding = findings.find(each => each.reason === reason);
+    if (finding) return { state, error: unusable(record, state, finding.message) };
+  }
+  return { state: "fine", error: undefined };
+}
+
+/** A retry of the kubelet succeeds when the pods have ended, because that unstages the volume. */
+function unusable({ volumeId, kind }: StageRecord, state: MountState, message: string): CsiError {
+  if (state === "silent") return new CsiError("unavailable", `volume "${volumeId}": ${message}`);
+  const what = `the ${kind === "block" ? "disk" : "file system"} of volume "${volumeId}"`;
+  const pods = "end all pods that use it on this node";
+  return state === "failed"
+    ? new CsiError("unavailable", `${what} has failed (${message}); ${pods}`)
+    : new CsiError("failed-precondition", `${what} has become read-only after an error; ${pods}`);
+}
+
+/** The problems that the mount table and the record show. */
 export function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
   const findings: Finding[] = [];
-  if (mount.root.endsWith("//deleted"))
-    findings.push({ reason: "FolderRemoved", message: `the folder mounted at ${mount.at} was removed` });
+  // The device file of a lost disk is removed; a new disk's file may have the same name and number.
+  if (mount.root.endsWith(removedSuffix))
+    findings.push(
+      record?.kind === "block"
+        ? lostDisk(record)
+        : { reason: "FolderRemoved", message: `the folder mounted at ${mount.at} was removed` },
+    );
+  if (mount.isShutDown)
+    findings.push({ reason: "FileSystemFailed", message: `the kernel has shut down the file system at ${mount.at}` });
   // ext4 does this after an error (ext4(5), errors=remount-ro), as do btrfs and others.
   if (mount.readOnly && record && record.kind !== "block" && !record.flags.includes("ro"))
     findings.push({ reason: "ReadOnlyFileSystem", message: `the file system at ${mount.at} has become read-only` });
@@ -87,9 +142,16 @@ async function localFindings({ at }: Mount, signal: AbortSignal): Promise<readon
   }
 }
 
-/** Whether the volume is a disk that the kernel no longer has. */
-export const hasLostDisk = async (record: StageRecord, disks: Pick<Disks, "isGone">): Promise<boolean> =>
-  record.attached?.kind === "device" && (await disks.isGone(record.attached.mounted?.number ?? record.attached.number));
+/** Whether the volume is a disk that the kernel no longer has. A file system of one disk tells which one its mount is of. */
+export async function hasLostDisk(
+  { attached }: StageRecord,
+  disks: Pick<Disks, "isGone">,
+  mount?: Mount,
+): Promise<boolean> {
+  if (attached?.kind !== "device") return false;
+  const recorded = attached.mounted?.number ?? attached.number;
+  return await disks.isGone(mount && attached.mounted && !hasNoDevice(mount.device) ? mount.device : recorded);
+}
 
 /** The finding for such a volume. */
 export const lostDisk = ({ volumeId }: StageRecord): Finding => ({

@@ -134,7 +134,7 @@ export class VolumeStats {
       // A server has just answered; a failed disk may still be measurable through its file system.
       const isDisk = mount && isLocalName(mount.fsType);
       const found = isDisk
-        ? await mountFindings(mount, record, this.#parts.mounts, call.signal)
+        ? await mountFindings(mount, record, this.#parts, call.signal)
         : tableFindings(mount, record);
       return { usage, conditions: await this.conditionsAfter(seen, found, call), failure: undefined };
     } catch (error) {
@@ -150,7 +150,7 @@ export class VolumeStats {
   /** The problems of a mounted volume that csimux did not stage. Throws errors that say nothing about it. */
   async health({ path, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
     const mount = table.top(path);
-    const found = mount ? await mountFindings(mount, undefined, this.#parts.mounts, call.signal) : [];
+    const found = mount ? await mountFindings(mount, undefined, this.#parts, call.signal) : [];
     return found.map(each => ({ ...each, ms: 0 }));
   }
 
@@ -161,8 +161,7 @@ export class VolumeStats {
     call: Call,
   ): Promise<readonly Condition[]> {
     if (!record) return found.map(each => ({ ...each, ms: 0 }));
-    const ofPaths = found.some(({ reason }) => reason === "DeviceGone") ? [] : await this.#monitor.pathFindings(record);
-    return this.#monitor.see(volumeId, [...found, ...ofPaths], call.log);
+    return this.#monitor.see(volumeId, await this.#monitor.withPaths(record, found), call.log);
   }
 
   /** Checks the disk first: a file system still answers from memory when its disk is gone. */

@@ -16,7 +16,12 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
-import { DiskFilesystems, type DiskSettings, type PrepareRequest } from "../../../lib/node/disks/disk-filesystems.ts";
+import {
+  DiskFilesystems,
+  type DiskSettings,
+  type Disks,
+  type PrepareRequest,
+} from "../../../lib/node/disks/disk-filesystems.ts";
 import { isHostRoot } from "../../root.ts";
 import { local } from "../lab.ts";
 
@@ -128,3 +133,14 @@ export function held({ root }: { readonly root: string }, name: string, disk: Di
   const file = openSync(disk.path, constants.O_RDONLY | constants.O_EXCL);
   return () => closeSync(file);
 }
+
+/** What a node does with disks, some of it in another way. */
+export const changed = (disks: Disks, own: Partial<Disks>): Disks => ({
+  hold: (...words) => disks.hold(...words),
+  prepare: (...words) => disks.prepare(...words),
+  grow: (...words) => disks.grow(...words),
+  protect: (...words) => disks.protect(...words),
+  isGone: (...words) => disks.isGone(...words),
+  bytes: (...words) => disks.bytes(...words),
+  ...own,
+});
