@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal, messageOf } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
-import { mountState } from "./health/findings.ts";
+import { lookAt, type MountLook } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
@@ -44,8 +44,13 @@ export class VolumePublishing {
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} overlap`);
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, staging, target);
-    await this.#refuseUnusable(wanted, staged, table, call);
-    if (await this.#isDead(target, staged, table, call)) {
+    // The kubelet stages a volume again only when no pod on the node uses it: a further pod makes no other call.
+    const { state, error } = await this.#look(wanted.bind.source, staged, table, call);
+    if (error && !(state === "read-only" && wanted.bind.flags.includes("ro"))) throw error;
+    const there = isTarget(staged, target) ? await this.#look(target, staged, table, call) : undefined;
+    if (there?.state === "silent") throw there.error;
+    // The target may show what had failed before the volume was staged again.
+    if (there?.state === "failed") {
       await this.#parts.mounts.unmount(target, table, call);
       return await this.#mount(wanted, staged, await this.#parts.mounts.table(), call);
     }
@@ -107,27 +112,8 @@ export class VolumePublishing {
     return record;
   }
 
-  /**
-   * Throws "unavailable" if pods cannot use what is staged: the kubelet stages a volume again only when no pod on the node uses it, so this
-   * is the only call that a further pod makes. Throws "failed-precondition" for writing to a file system that has become read-only.
-   */
-  async #refuseUnusable({ bind }: PublishPlan, staged: StageRecord, table: MountTable, call: Call): Promise<void> {
-    const top = table.top(bind.source);
-    if (!top) return;
-    const { state, error } = await mountState(top, staged, this.#parts, call.signal);
-    if (error && !(state === "read-only" && bind.flags.includes("ro"))) throw error;
-  }
-
-  /**
-   * Whether the target shows what pods cannot use any more although the staged volume works, such as a share that was withdrawn and
-   * restored, or a disk that was lost and came back. Throws "unavailable" while the server does not answer.
-   */
-  async #isDead(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
-    const top = table.top(target);
-    if (!top || !isTarget(staged, target)) return false;
-    const { state, error } = await mountState(top, staged, this.#parts, call.signal);
-    if (state === "silent") throw error;
-    return state === "failed";
+  #look(at: string, staged: StageRecord, table: MountTable, call: Call): Promise<MountLook> {
+    return lookAt(table.top(at), staged, this.#parts, call.signal);
   }
 
   /** Handles an existing mount at the target: succeeds if an equal earlier call made it. */
@@ -204,11 +190,9 @@ export class VolumePublishing {
   async #acceptWrites(staged: StageRecord, target: string, table: MountTable, call: Call): Promise<void> {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
-    const top = table.top(stagedAt(staged));
-    if (!top || othersThan(target, staged, table).length > 0) return;
-    const { state } = await mountState(top, staged, this.#parts, call.signal);
+    if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
     // The number of a lost disk may be another one's by now.
-    if (state === "failed") return;
+    if ((await this.#look(stagedAt(staged), staged, table, call)).state === "failed") return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }

@@ -1,10 +1,10 @@
-// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of a mount and of paths, and decides what pods
-// can do with the mount, which staging and publishing ask as well; monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
+// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of paths and of a mount, for staging and
+// publishing as well; monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
 // repaired here.
 
 import { lstat, readFile, realpath } from "node:fs/promises";
 import { basename } from "node:path";
-import { CsiError, errnoOf } from "../../core/errors.ts";
+import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import { hasNoDevice, isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Finding } from "../../health/finding.ts";
 import type { Reason } from "../../health/reasons.ts";
@@ -12,6 +12,7 @@ import type { Disks } from "../disks/disk-filesystems.ts";
 import { bounded } from "../mount/files.ts";
 import { removedSuffix } from "../mount/mount-table.ts";
 import type { Mounts } from "../mount/mounts.ts";
+import type { NodeParts } from "../parts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
 
 /** The errors of a failed file system: the kernel has shut it down, or cannot read its disk (errno(3)). */
@@ -20,17 +21,10 @@ const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"
 /** Time limit for a local disk to answer, in milliseconds. */
 const localMs = 5_000;
 
-/** What the checks of a mount use. */
-interface FindingParts {
-  readonly mounts: Mounts;
-  readonly disks: Pick<Disks, "isGone">;
-}
-
-/** The problems of a mount; checks whether it answers. Throws errors that say nothing about the volume. */
-export async function mountFindings(
+async function mountFindings(
   mount: Mount,
   record: StageRecord | undefined,
-  { mounts, disks }: FindingParts,
+  { mounts, disks }: Pick<NodeParts, "mounts" | "disks">,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   if (record && (await hasLostDisk(record, disks, mount))) return [lostDisk(record)];
@@ -43,46 +37,40 @@ export async function mountFindings(
   return [...fixed, ...(await ext4Findings(mount)), ...answer];
 }
 
-/** What pods can do with a mount: everything, only read, nothing any more, or nothing while its server or disk does not answer. */
-export type MountState = "fine" | "read-only" | "failed" | "silent";
-
-/** The findings that decide, the worst ones first. */
-const decisive: readonly (readonly [Reason, MountState])[] = [
-  ["DeviceGone", "failed"],
-  ["FolderRemoved", "failed"],
-  ["FileSystemFailed", "failed"],
-  ["StaleHandle", "failed"],
-  ["NotAnswering", "silent"],
-  ["ReadOnlyFileSystem", "read-only"],
-];
-
-/** What pods can do with a volume's mount according to mountFindings, and the error for one who wants more. */
-export async function mountState(
-  mount: Mount,
-  record: StageRecord,
-  parts: FindingParts,
-  signal: AbortSignal,
-): Promise<{ readonly state: MountState; readonly error: CsiError | undefined }> {
-  const findings = await mountFindings(mount, record, parts, signal);
-  for (const [reason, state] of decisive) {
-    const finding = findings.find(each => each.reason === reason);
-    if (finding) return { state, error: unusable(record, state, finding.message) };
-  }
-  return { state: "fine", error: undefined };
+/** What one look at a mount shows. */
+export interface MountLook {
+  /** What pods can do with it: everything, only read, nothing any more, or nothing while its server or disk does not answer. */
+  readonly state: "fine" | "read-only" | "failed" | "silent";
+  /** The error for a pod that wants more. A retry succeeds when the pods have ended, because the kubelet stages the volume again then. */
+  readonly error: CsiError | undefined;
+  readonly findings: readonly Finding[];
 }
 
-/** A retry of the kubelet succeeds when the pods have ended, because that unstages the volume. */
-function unusable({ volumeId, kind }: StageRecord, state: MountState, message: string): CsiError {
-  if (state === "silent") return new CsiError("unavailable", `volume "${volumeId}": ${message}`);
-  const what = `the ${kind === "block" ? "disk" : "file system"} of volume "${volumeId}"`;
+/** Decides for staging, publishing and health checks what a mount is good for. Throws errors that say nothing about the volume. */
+export async function lookAt(
+  mount: Mount | undefined,
+  record: StageRecord | undefined,
+  parts: Pick<NodeParts, "mounts" | "disks">,
+  signal: AbortSignal,
+): Promise<MountLook> {
+  const findings = mount ? await mountFindings(mount, record, parts, signal) : [];
+  const found = (...reasons: readonly Reason[]) => findings.find(({ reason }) => reasons.includes(reason));
+  const owner = record ? `of volume "${record.volumeId}"` : `at ${mount?.at}`;
+  const what = `the ${record?.kind === "block" ? "disk" : "file system"} ${owner}`;
+  const look = (state: MountLook["state"], code: Code, text: string) =>
+    ({ state, error: new CsiError(code, `${what}${text}`), findings }) as const;
   const pods = "end all pods that use it on this node";
-  return state === "failed"
-    ? new CsiError("unavailable", `${what} has failed (${message}); ${pods}`)
-    : new CsiError("failed-precondition", `${what} has become read-only after an error; ${pods}`);
+  const failure = found("DeviceGone", "FolderRemoved", "FileSystemFailed", "StaleHandle");
+  if (failure) return look("failed", "unavailable", ` has failed (${failure.message}); ${pods}`);
+  const silence = found("NotAnswering");
+  if (silence) return look("silent", "unavailable", `: ${silence.message}`);
+  if (found("ReadOnlyFileSystem"))
+    return look("read-only", "failed-precondition", ` has become read-only after an error; ${pods}`);
+  return { state: "fine", error: undefined, findings };
 }
 
 /** The problems that the mount table and the record show. */
-export function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
+function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
   const findings: Finding[] = [];
   // The device file of a lost disk is removed; a new disk's file may have the same name and number.
   if (mount.root.endsWith(removedSuffix))
@@ -96,18 +84,8 @@ export function mountTableFindings(mount: Mount, record: StageRecord | undefined
   // ext4 does this after an error (ext4(5), errors=remount-ro), as do btrfs and others.
   if (mount.readOnly && record && record.kind !== "block" && !record.flags.includes("ro"))
     findings.push({ reason: "ReadOnlyFileSystem", message: `the file system at ${mount.at} has become read-only` });
+  if (record?.notGrown) findings.push({ reason: "NotGrown", message: record.notGrown });
   return findings;
-}
-
-/** The finding for a failed measurement; undefined for an error that says nothing about the volume. */
-export function failureFinding({ code, message }: CsiError, mount: Mount | undefined): Finding | undefined {
-  if (code === "deadline-exceeded") return { reason: "NotAnswering", message };
-  if (code !== "unavailable") return undefined;
-  if (/Stale file handle|Transport endpoint is not connected|ESTALE|ENOTCONN/.test(message))
-    return { reason: "StaleHandle", message };
-  if (/Host is down|No route to host|timed out/.test(message)) return { reason: "NotAnswering", message };
-  const isBroken = mount && isLocalName(mount.fsType) && [...failed].some(name => message.endsWith(name));
-  return isBroken ? { reason: "FileSystemFailed", message } : undefined;
 }
 
 async function serverFindings(mount: Mount, mounts: Mounts, signal: AbortSignal): Promise<readonly Finding[]> {
@@ -143,18 +121,13 @@ async function localFindings({ at }: Mount, signal: AbortSignal): Promise<readon
 }
 
 /** Whether the volume is a disk that the kernel no longer has. A file system of one disk tells which one its mount is of. */
-export async function hasLostDisk(
-  { attached }: StageRecord,
-  disks: Pick<Disks, "isGone">,
-  mount?: Mount,
-): Promise<boolean> {
+async function hasLostDisk({ attached }: StageRecord, disks: Pick<Disks, "isGone">, mount: Mount): Promise<boolean> {
   if (attached?.kind !== "device") return false;
   const recorded = attached.mounted?.number ?? attached.number;
-  return await disks.isGone(mount && attached.mounted && !hasNoDevice(mount.device) ? mount.device : recorded);
+  return await disks.isGone(attached.mounted && !hasNoDevice(mount.device) ? mount.device : recorded);
 }
 
-/** The finding for such a volume. */
-export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
+const lostDisk = ({ volumeId }: StageRecord): Finding => ({
   reason: "DeviceGone",
   message: `the disk of volume "${volumeId}" is gone from this node`,
 });

@@ -1,12 +1,12 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError, isFinal } from "../../core/errors.ts";
+import { CsiError, isFinal, messageOf } from "../../core/errors.ts";
 import { mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import type { Mount } from "../../core/mountinfo.ts";
 import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { ExclusiveDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import { isMountedAs } from "../disks/filesystems.ts";
-import { mountState } from "../health/findings.ts";
+import { lookAt, type MountLook } from "../health/findings.ts";
 import type { NodeParts } from "../parts.ts";
 import { nomadFolderOf } from "../state/mount-points.ts";
 import {
@@ -47,12 +47,12 @@ interface StagingStep extends AttachedStaging {
 export class VolumeMounter {
   readonly #mounts: Mounts;
   readonly #disks: Disks;
-  readonly #stateOf: (mount: Mount, step: StagingStep) => ReturnType<typeof mountState>;
+  readonly #look: (mount: Mount | undefined, step: StagingStep) => Promise<MountLook>;
 
   constructor(parts: Pick<NodeParts, "mounts" | "disks">) {
     this.#mounts = parts.mounts;
     this.#disks = parts.disks;
-    this.#stateOf = (mount, { writer, call }) => mountState(mount, writer.record, parts, call.signal);
+    this.#look = (mount, { writer, call }) => lookAt(mount, writer.record, parts, call.signal);
   }
 
   /** An existing mount stays if an equal earlier call made it; any other is refused as "already-exists". */
@@ -85,7 +85,7 @@ export class VolumeMounter {
     const sources = [share.source, ...(share.alternatives ?? [])];
     const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
     const known = (isOurs ? top : writer.record.shows) ?? matchesNothing(share.source);
-    const seen = sameFolder(top, known) ? await this.#stateOf(top, step) : undefined;
+    const seen = sameFolder(top, known) ? await this.#look(top, step) : undefined;
     if (seen?.state === "silent") throw seen.error;
     const halfMade = !isOurs && wasInterrupted(share, step);
     if (seen?.state === "failed" || halfMade) {
@@ -106,13 +106,28 @@ export class VolumeMounter {
     try {
       const mounted = table.top(at) ? await this.#mountedDisk(device, step) : await this.#mountDisk(device, held, step);
       // The file system is still the failed one if something uses it that this process does not see, such as a container.
-      const top = (await this.#mounts.table()).top(at);
-      const { state, error } = top ? await this.#stateOf(top, step) : { state: "fine", error: undefined };
+      const { state, error } = await this.#look((await this.#mounts.table()).top(at), step);
       if (state === "failed" || state === "silent") throw error;
       // Also for an existing mount: the call that made it may have been interrupted before growing it.
-      if (!wanted.readonly && state === "fine") await this.#disks.grow(mounted, at, call);
+      if (wanted.readonly || state !== "fine") return;
+      await this.grow(mounted, step.writer, call).catch((error: unknown) => {
+        if (!isFinal(error)) throw error;
+        call.log.warn("the file system of a staged volume does not grow", { at, reason: messageOf(error) });
+      });
     } finally {
       await held.release();
+    }
+  }
+
+  /** As Disks.grow, at the staging path. What the file system withholds from a pod stays in the record; no pod has to wait for it. */
+  async grow(mounted: MountedFilesystem, writer: StageRecordWriter, call: Call): Promise<bigint> {
+    try {
+      const bytes = await this.#disks.grow(mounted, stagedAt(writer.record), call);
+      await writer.save({ notGrown: undefined });
+      return bytes;
+    } catch (error) {
+      if (isFinal(error)) await writer.save({ notGrown: messageOf(error) });
+      throw error;
     }
   }
 
@@ -126,7 +141,7 @@ export class VolumeMounter {
     const top = table.top(at);
     if (!top || attached?.kind !== "device" || attached.identity !== identity) return step;
     if (!shows || !table.shows(at, shows)) return step;
-    const { state, error } = await this.#stateOf(top, step);
+    const { state, error } = await this.#look(top, step);
     const isAnother = kind === "block" || (state === "failed" && attached.number !== number);
     const isInUse = !isAnother && table.isElsewhere(top);
     if (state === "silent" || (state === "failed" && isInUse)) throw error;

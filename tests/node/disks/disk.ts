@@ -144,3 +144,13 @@ export const changed = (disks: Disks, own: Partial<Disks>): Disks => ({
   bytes: (...words) => disks.bytes(...words),
   ...own,
 });
+
+/** Creates the device files of this many partitions if they are missing. */
+export function nodesOf(path: string, count: number): Disposable {
+  const made = sh(
+    'for p in $(seq -f "$1p%.0f" "$2"); do [ -e "$p" ] || { mknod "$p" b $(tr : " " <"/sys/class/block/${p##*/}/dev"); echo "$p"; }; done',
+    path,
+    `${count}`,
+  );
+  return { [Symbol.dispose]: () => sh("rm -f -- $1", made) };
+}

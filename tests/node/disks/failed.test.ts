@@ -1,6 +1,7 @@
 import { afterEach, beforeEach, expect, test } from "bun:test";
 import { spawn } from "node:child_process";
 import { readFile, writeFile } from "node:fs/promises";
+import { basename } from "node:path";
 import { CsiError } from "../../../lib/core/errors.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import type { Disks } from "../../../lib/node/disks/disk-filesystems.ts";
@@ -79,6 +80,28 @@ for (const fsType of ["xfs", "ext4"])
       expect([await unpublish("two"), await unstage(), await lab.mounted()]).toEqual(["ok", "ok", []]);
     },
   );
+
+test.skipIf(!hasLoops)(
+  "ext4 that has become read-only is published to readers, and repaired when no pod uses it",
+  async () => {
+    using disk = new Disk();
+    const { stage, publish, unpublish, health } = useOf(() => disk.device, "ext4");
+    expect([await stage(), await publish("one")]).toEqual(["ok", "ok"]);
+    await writeFile(`/sys/fs/ext4/${basename(disk.path)}/trigger_fs_error`, "a test");
+    const readOnly =
+      'failed-precondition: the file system of volume "a" has become read-only after an error; end all pods that use it on this node';
+    expect([await publish("two"), await publish("one"), await publish("three", true), await stage()]).toEqual([
+      readOnly,
+      readOnly,
+      "ok",
+      "ok",
+    ]);
+    expect((await health())[0]).toMatch(/^ReadOnlyFileSystem: /);
+    for (const pod of ["one", "three"]) expect(await unpublish(pod)).toBe("ok");
+    expect([await stage(), await publish("two"), await health()]).toEqual(["ok", "ok", []]);
+    await writeFile(`${target("two")}/file`, "writable");
+  },
+);
 
 test.skipIf(!hasLoops)(
   "a disk that was lost is published to no pod, and a target that still shows it is bound again",
