@@ -15,12 +15,9 @@ export interface Mount {
   readonly options: readonly string[];
   readonly fsType: string;
   readonly source: string;
-  /**
-   * Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example, which newer kernels show as
-   * "emergency_ro" (Linux 6.18, fs/ext4/super.c, _ext4_show_options).
-   */
+  /** Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example. */
   readonly readOnly: boolean;
-  /** Whether the table says that the kernel has shut the file system down ("shutdown", as above); of XFS it does not. */
+  /** Whether the table says that the kernel has shut the file system down; of XFS it does not. */
   readonly isShutDown: boolean;
 }
 
@@ -61,6 +58,7 @@ function parseLine(line: string): Mount {
   const dash = words.indexOf("-", 6);
   const fsType = words[dash + 1];
   const source = words[dash + 2];
+  // ext4 has "emergency_ro" and "shutdown" (Linux 6.18, fs/ext4/super.c, _ext4_show_options).
   const ofFilesystem = words[dash + 3]?.split(",") ?? [];
   const fits = numbers.test(id) && numbers.test(parent) && device.test(dev) && at.startsWith("/");
   if (!fits || dash < 0 || fsType === undefined || source === undefined)

@@ -2,7 +2,7 @@ import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal, messageOf } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
-import { lookAt, type MountLook } from "./health/findings.ts";
+import { type CheckedMount, checkMount } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
@@ -45,9 +45,9 @@ export class VolumePublishing {
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, staging, target);
     // The kubelet stages a volume again only when no pod on the node uses it: a further pod makes no other call.
-    const { state, error } = await this.#look(wanted.bind.source, staged, table, call);
+    const { state, error } = await this.#check(wanted.bind.source, staged, table, call);
     if (error && !(state === "read-only" && wanted.bind.flags.includes("ro"))) throw error;
-    const there = isTarget(staged, target) ? await this.#look(target, staged, table, call) : undefined;
+    const there = isTarget(staged, target) ? await this.#check(target, staged, table, call) : undefined;
     if (there?.state === "silent") throw there.error;
     // The target may show what had failed before the volume was staged again.
     if (there?.state === "failed") {
@@ -112,8 +112,8 @@ export class VolumePublishing {
     return record;
   }
 
-  #look(at: string, staged: StageRecord, table: MountTable, call: Call): Promise<MountLook> {
-    return lookAt(table.top(at), staged, this.#parts, call.signal);
+  #check(at: string, staged: StageRecord, table: MountTable, call: Call): Promise<CheckedMount> {
+    return checkMount(table.top(at), staged, this.#parts, call.signal);
   }
 
   /** Handles an existing mount at the target: succeeds if an equal earlier call made it. */
@@ -192,7 +192,7 @@ export class VolumePublishing {
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
     if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
     // The number of a lost disk may be another one's by now.
-    if ((await this.#look(stagedAt(staged), staged, table, call)).state === "failed") return;
+    if ((await this.#check(stagedAt(staged), staged, table, call)).state === "failed") return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }

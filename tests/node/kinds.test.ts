@@ -69,7 +69,6 @@ const share = (): Toy =>
   }));
 
 const grown: string[] = [];
-/** The numbers of disks that count as gone. */
 const lost = new Set<string>();
 /** Formats any unformatted disk, without the safety checks of the real one. */
 const disks: Disks = {

@@ -32,7 +32,7 @@ test("a measurement shared by several callers continues when the first of them l
   expect(await first).toBe("unavailable");
   answer();
   expect((await second).usage[0]).toMatchObject({ unit: "bytes", total: 40_960n });
-  // One look at the mount, and one measurement.
+  // One check of the mount, and one measurement.
   expect(asked).toBe(2);
   await lab.close();
 });

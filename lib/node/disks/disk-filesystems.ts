@@ -226,6 +226,9 @@ export class DiskFilesystems {
     if (check.fixed.includes(output.exitCode)) return;
     if (check.undecided !== undefined && `${output.stdout}${output.stderr}`.includes(check.undecided)) return;
     const reason = complaint(output) || "no reason given";
+    // An operational error (e2fsck(8)), such as a disk that another program still has mounted.
+    if (output.exitCode === 8)
+      throw new CsiError("unavailable", `${task} failed: ${reason}; end all pods that use it on this node`);
     const text = `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system manually`;
     throw new CsiError("failed-precondition", text);
   }

@@ -185,12 +185,9 @@ export const isMountedAs = (asked: string | undefined, fsType: string): boolean 
  * The file system of a disk according to its mount; undefined for any other mount. Throws "failed-precondition" where the mount does not
  * tell which disk it is, as for btrfs, whose devices have numbers of their own.
  */
-export function mountedDisk(
-  volumeId: string,
-  { source, device: number, fsType }: Mount,
-): MountedFilesystem | undefined {
+export function mountedDisk(volumeId: string, { source, device, fsType }: Mount): MountedFilesystem | undefined {
   if (!filesystemMountedAs(fsType)) return undefined;
-  if (!hasNoDevice(number)) return { source, number, fsType };
+  if (!hasNoDevice(device)) return { source, number: device, fsType };
   const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its ${fsType} is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
   throw new CsiError("failed-precondition", text);
 }

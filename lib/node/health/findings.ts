@@ -12,7 +12,6 @@ import type { Disks } from "../disks/disk-filesystems.ts";
 import { bounded } from "../mount/files.ts";
 import { removedSuffix } from "../mount/mount-table.ts";
 import type { Mounts } from "../mount/mounts.ts";
-import type { NodeParts } from "../parts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
 
 /** The errors of a failed file system: the kernel has shut it down, or cannot read its disk (errno(3)). */
@@ -21,10 +20,16 @@ const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"
 /** Time limit for a local disk to answer, in milliseconds. */
 const localMs = 5_000;
 
+/** What a check of a mount uses. */
+interface FindingParts {
+  readonly mounts: Mounts;
+  readonly disks: Pick<Disks, "isGone">;
+}
+
 async function mountFindings(
   mount: Mount,
   record: StageRecord | undefined,
-  { mounts, disks }: Pick<NodeParts, "mounts" | "disks">,
+  { mounts, disks }: FindingParts,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
   if (record && (await hasLostDisk(record, disks, mount))) return [lostDisk(record)];
@@ -37,8 +42,8 @@ async function mountFindings(
   return [...fixed, ...(await ext4Findings(mount)), ...answer];
 }
 
-/** What one look at a mount shows. */
-export interface MountLook {
+/** What a check of a mount shows. */
+export interface CheckedMount {
   /** What pods can do with it: everything, only read, nothing any more, or nothing while its server or disk does not answer. */
   readonly state: "fine" | "read-only" | "failed" | "silent";
   /** The error for a pod that wants more. A retry succeeds when the pods have ended, because the kubelet stages the volume again then. */
@@ -47,25 +52,25 @@ export interface MountLook {
 }
 
 /** Decides for staging, publishing and health checks what a mount is good for. Throws errors that say nothing about the volume. */
-export async function lookAt(
+export async function checkMount(
   mount: Mount | undefined,
   record: StageRecord | undefined,
-  parts: Pick<NodeParts, "mounts" | "disks">,
+  parts: FindingParts,
   signal: AbortSignal,
-): Promise<MountLook> {
+): Promise<CheckedMount> {
   const findings = mount ? await mountFindings(mount, record, parts, signal) : [];
   const found = (...reasons: readonly Reason[]) => findings.find(({ reason }) => reasons.includes(reason));
   const owner = record ? `of volume "${record.volumeId}"` : `at ${mount?.at}`;
   const what = `the ${record?.kind === "block" ? "disk" : "file system"} ${owner}`;
-  const look = (state: MountLook["state"], code: Code, text: string) =>
+  const checked = (state: CheckedMount["state"], code: Code, text: string) =>
     ({ state, error: new CsiError(code, `${what}${text}`), findings }) as const;
   const pods = "end all pods that use it on this node";
   const failure = found("DeviceGone", "FolderRemoved", "FileSystemFailed", "StaleHandle");
-  if (failure) return look("failed", "unavailable", ` has failed (${failure.message}); ${pods}`);
+  if (failure) return checked("failed", "unavailable", ` has failed (${failure.message}); ${pods}`);
   const silence = found("NotAnswering");
-  if (silence) return look("silent", "unavailable", `: ${silence.message}`);
+  if (silence) return checked("silent", "unavailable", `: ${silence.message}`);
   if (found("ReadOnlyFileSystem"))
-    return look("read-only", "failed-precondition", ` has become read-only after an error; ${pods}`);
+    return checked("read-only", "failed-precondition", ` has become read-only after an error; ${pods}`);
   return { state: "fine", error: undefined, findings };
 }
 

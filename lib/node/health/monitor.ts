@@ -11,7 +11,7 @@ import { type Attachers, protocolKey } from "../attach/attachers.ts";
 import type { NodeParts } from "../parts.ts";
 import type { VolumeContext } from "../requests.ts";
 import { type StageRecord, stagedAt } from "../state/stage-records.ts";
-import { lookAt } from "./findings.ts";
+import { checkMount } from "./findings.ts";
 
 /** How many volumes are checked at once. */
 const atOnce = 8;
@@ -80,7 +80,7 @@ export class VolumeHealthMonitor {
       return isGone ? [{ reason: "NotMounted", message: `the volume is no longer mounted at ${at}` }] : [];
     }
     this.#seenMounted.add(record.volumeId);
-    return await this.withPaths(record, (await lookAt(top, record, this.#parts, signal)).findings);
+    return await this.withPaths(record, (await checkMount(top, record, this.#parts, signal)).findings);
   }
 
   /** Adds the problems of the paths to a staged volume to those of its mount; without its disk, they say nothing more. */

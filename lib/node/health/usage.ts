@@ -10,7 +10,7 @@ import { bounded, isOnLocalFilesystem, statMs } from "../mount/files.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { NodeParts } from "../parts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
-import { lookAt } from "./findings.ts";
+import { checkMount } from "./findings.ts";
 import type { VolumeHealthMonitor } from "./monitor.ts";
 
 /** One entry of NodeGetVolumeStats: bytes or inodes. Never negative, at most 2^63 - 1. */
@@ -128,7 +128,12 @@ export class VolumeStats {
   }
 
   async #measure(seen: MountedVolume, call: Call): Promise<VolumeMeasurement> {
-    const { state, error, findings } = await lookAt(seen.table.top(seen.path), seen.record, this.#parts, call.signal);
+    const { state, error, findings } = await checkMount(
+      seen.table.top(seen.path),
+      seen.record,
+      this.#parts,
+      call.signal,
+    );
     const conditions = await this.conditionsAfter(seen, findings, call);
     // A file system still answers from memory when its disk is gone, and often when it has failed.
     const isGone = state === "silent" || findings.some(({ reason }) => reason === "DeviceGone");
@@ -143,7 +148,7 @@ export class VolumeStats {
 
   /** The problems of a mounted volume that csimux did not stage. Throws errors that say nothing about it. */
   async health({ path, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
-    const { findings } = await lookAt(table.top(path), undefined, this.#parts, call.signal);
+    const { findings } = await checkMount(table.top(path), undefined, this.#parts, call.signal);
     return findings.map(each => ({ ...each, ms: 0 }));
   }
 

@@ -6,7 +6,7 @@ import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../
 import type { ExclusiveDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import { isMountedAs } from "../disks/filesystems.ts";
-import { lookAt, type MountLook } from "../health/findings.ts";
+import { type CheckedMount, checkMount } from "../health/findings.ts";
 import type { NodeParts } from "../parts.ts";
 import { nomadFolderOf } from "../state/mount-points.ts";
 import {
@@ -47,12 +47,12 @@ interface StagingStep extends AttachedStaging {
 export class VolumeMounter {
   readonly #mounts: Mounts;
   readonly #disks: Disks;
-  readonly #look: (mount: Mount | undefined, step: StagingStep) => Promise<MountLook>;
+  readonly #check: (mount: Mount | undefined, step: StagingStep) => Promise<CheckedMount>;
 
   constructor(parts: Pick<NodeParts, "mounts" | "disks">) {
     this.#mounts = parts.mounts;
     this.#disks = parts.disks;
-    this.#look = (mount, { writer, call }) => lookAt(mount, writer.record, parts, call.signal);
+    this.#check = (mount, { writer, call }) => checkMount(mount, writer.record, parts, call.signal);
   }
 
   /** An existing mount stays if an equal earlier call made it; any other is refused as "already-exists". */
@@ -85,7 +85,7 @@ export class VolumeMounter {
     const sources = [share.source, ...(share.alternatives ?? [])];
     const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
     const known = (isOurs ? top : writer.record.shows) ?? matchesNothing(share.source);
-    const seen = sameFolder(top, known) ? await this.#look(top, step) : undefined;
+    const seen = sameFolder(top, known) ? await this.#check(top, step) : undefined;
     if (seen?.state === "silent") throw seen.error;
     const halfMade = !isOurs && wasInterrupted(share, step);
     if (seen?.state === "failed" || halfMade) {
@@ -106,7 +106,7 @@ export class VolumeMounter {
     try {
       const mounted = table.top(at) ? await this.#mountedDisk(device, step) : await this.#mountDisk(device, held, step);
       // The file system is still the failed one if something uses it that this process does not see, such as a container.
-      const { state, error } = await this.#look((await this.#mounts.table()).top(at), step);
+      const { state, error } = await this.#check((await this.#mounts.table()).top(at), step);
       if (state === "failed" || state === "silent") throw error;
       // Also for an existing mount: the call that made it may have been interrupted before growing it.
       if (wanted.readonly || state !== "fine") return;
@@ -135,22 +135,18 @@ export class VolumeMounter {
    * Unmounts a file system or device file of this volume that has failed, so that it is mounted again. If anything else shows the file
    * system, that would be the same one again, unless its disk came back as another one: throws "unavailable".
    */
-  async #withoutFailed({ identity, number, path }: AttachedDevice, step: StagingStep): Promise<StagingStep> {
+  async #withoutFailed({ identity, number }: AttachedDevice, step: StagingStep): Promise<StagingStep> {
     const { writer, table, call, at } = step;
     const { attached, shows, kind } = writer.record;
     const top = table.top(at);
     if (!top || attached?.kind !== "device" || attached.identity !== identity) return step;
     if (!shows || !table.shows(at, shows)) return step;
-    const { state, error } = await this.#look(top, step);
+    const { state, error } = await this.#check(top, step);
     const isAnother = kind === "block" || (state === "failed" && attached.number !== number);
     const isInUse = !isAnother && table.isElsewhere(top);
     if (state === "silent" || (state === "failed" && isInUse)) throw error;
     if (state === "fine" || isInUse) return step;
-    call.log.warn("mounting a staged volume again: it cannot be used any more", {
-      at,
-      device: path,
-      reason: error?.message,
-    });
+    call.log.warn("mounting a staged volume again", { at, reason: messageOf(error) });
     await this.#mounts.unmount(at, table, call);
     return { ...step, table: await this.#mounts.table() };
   }

@@ -97,7 +97,10 @@ test.skipIf(!hasLoops)(
       "ok",
     ]);
     expect((await health())[0]).toMatch(/^ReadOnlyFileSystem: /);
+    const end = await container();
     for (const pod of ["one", "three"]) expect(await unpublish(pod)).toBe("ok");
+    expect(await stage()).toMatch(/^unavailable: .*end all pods that use it on this node$/);
+    await end();
     expect([await stage(), await publish("two"), await health()]).toEqual(["ok", "ok", []]);
     await writeFile(`${target("two")}/file`, "writable");
   },
