@@ -59,6 +59,11 @@ describe("a line of mountinfo", () => {
     expect(parseMountinfo(`1 0 8:1 / / ${own} - ext4 /dev/sda1 ${options}`)[0]?.readOnly).toBe(readOnly);
   });
 
+  test("says whether the kernel has shut the file system down", () => {
+    const table = parseMountinfo("1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 8:2 / /a rw - ext4 /dev/sdb rw,shutdown\n");
+    expect(table.map(({ isShutDown }) => isShutDown)).toEqual([false, true]);
+  });
+
   test.each([
     "x",
     "1 0 8:1 / / rw",
