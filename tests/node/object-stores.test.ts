@@ -50,7 +50,7 @@ function nodeWith(PATH: string, hostMounts = false, env: Readonly<Record<string,
 }
 
 const at = () => lab.at("staging", "a");
-const withSecrets = (secrets: Secrets): Call => ({ ...callOf(), secrets });
+const withSecrets = (secrets: Secrets): Call => callOf(undefined, undefined, secrets);
 const keys = Object.fromEntries(Object.entries(environment).map(([name, value]) => [`env.${name}`, value]));
 const { "env.OBJECTSTORE": _, ...storeKeys } = keys;
 const ofs = { node_attach_driver: "objectivefs", filesystem: "csi/a", "env.OBJECTSTORE": "minio://" };

@@ -1,7 +1,7 @@
 import type { BigIntStatsFs } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { maxInt64 } from "../../core/bytes.ts";
-import type { Call } from "../../core/call.ts";
+import type { Call, Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { Condition } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
@@ -119,27 +119,25 @@ export class VolumeStats {
   async measure(seen: MountedVolume, call: Call): Promise<VolumeMeasurement> {
     const { volumeId, path } = seen;
     const begin = () => {
-      const own = { ...call, signal: AbortSignal.timeout(measureMs) };
-      const work = this.#measure(seen, own).finally(() => this.#running.delete(volumeId));
-      this.#running.set(volumeId, work);
-      return work;
+      const work = this.#measure(seen, call.log, AbortSignal.timeout(measureMs));
+      const answer = work.finally(() => this.#running.delete(volumeId));
+      this.#running.set(volumeId, answer);
+      return answer;
     };
     return await bounded(this.#running.get(volumeId) ?? begin(), `measuring ${path}`, call.signal);
   }
 
-  async #measure(seen: MountedVolume, call: Call): Promise<VolumeMeasurement> {
-    const { state, error, findings } = await checkMount(
-      seen.table.top(seen.path),
-      seen.record,
-      this.#parts,
-      call.signal,
-    );
-    const conditions = await this.conditionsAfter(seen, findings, call);
+  async #measure(seen: MountedVolume, log: Log, signal: AbortSignal): Promise<VolumeMeasurement> {
+    const { volumeId, path, table, record } = seen;
+    const { state, error, findings } = await checkMount(table.top(path), record, this.#parts, signal);
+    const conditions = record
+      ? this.#monitor.see(volumeId, await this.#monitor.withPaths(record, findings), log)
+      : untracked(findings);
     // A file system still answers from memory when its disk is gone, and often when it has failed.
     const isGone = state === "silent" || findings.some(({ reason }) => reason === "DeviceGone");
     if (isGone) return { usage: [], conditions, failure: error };
     try {
-      return { usage: await this.#usage(seen, call), conditions, failure: undefined };
+      return { usage: await this.#usage(seen, signal), conditions, failure: undefined };
     } catch (failure) {
       if (state === "failed") return { usage: [], conditions, failure: error };
       throw failure;
@@ -148,22 +146,13 @@ export class VolumeStats {
 
   /** The problems of a mounted volume that csimux did not stage. Throws errors that say nothing about it. */
   async health({ path, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
-    const { findings } = await checkMount(table.top(path), undefined, this.#parts, call.signal);
-    return findings.map(each => ({ ...each, ms: 0 }));
+    return untracked((await checkMount(table.top(path), undefined, this.#parts, call.signal)).findings);
   }
 
-  /** The conditions after a check; for a volume that csimux did not stage, they are just the findings. */
-  async conditionsAfter(
-    { volumeId, record }: Pick<MountedVolume, "volumeId" | "record">,
-    found: readonly Finding[],
-    call: Call,
-  ): Promise<readonly Condition[]> {
-    if (!record) return found.map(each => ({ ...each, ms: 0 }));
-    return this.#monitor.see(volumeId, await this.#monitor.withPaths(record, found), call.log);
-  }
-
-  async #usage({ path, table, record }: MountedVolume, call: Call): Promise<readonly Usage[]> {
+  async #usage({ path, table, record }: MountedVolume, signal: AbortSignal): Promise<readonly Usage[]> {
     if (record?.kind === "block") return [{ unit: "bytes", total: carried(await this.#parts.disks.bytes(path)) }];
-    return await measured(path, table, this.#runner, call.signal);
+    return await measured(path, table, this.#runner, signal);
   }
 }
+
+const untracked = (findings: readonly Finding[]): readonly Condition[] => findings.map(each => ({ ...each, ms: 0 }));
