@@ -228,7 +228,7 @@ export class DiskFilesystems {
     const reason = complaint(output) || "no reason given";
     // An operational error (e2fsck(8)), such as a disk that another program still has mounted.
     if (output.exitCode === 8)
-      throw new CsiError("unavailable", `${task} failed: ${reason}; end all pods that use it on this node`);
+      throw new CsiError("unavailable", `${task} failed (${reason}), as in use; end all pods that use it on this node`);
     const text = `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system manually`;
     throw new CsiError("failed-precondition", text);
   }

@@ -23,6 +23,7 @@ import {
   type PrepareRequest,
 } from "../../../lib/node/disks/disk-filesystems.ts";
 import { isHostRoot } from "../../root.ts";
+import { pause } from "../../waiting.ts";
 import { local } from "../lab.ts";
 
 /** Whether this machine has loop devices; the tests that need them are skipped visibly without them. */
@@ -153,4 +154,12 @@ export function nodesOf(path: string, count: number): Disposable {
     `${count}`,
   );
   return { [Symbol.dispose]: () => sh("rm -f -- $1", made) };
+}
+
+/** Stages again, as the kubelet does, while a mount namespace that another test makes has a copy of what was unmounted. */
+export async function unused<T>(stage: () => Promise<T>): Promise<T> {
+  for (const end = Date.now() + 20_000; ; await pause(50)) {
+    const answer = await stage();
+    if (!/^unavailable: .*end all pods that use it/.test(String(answer)) || Date.now() > end) return answer;
+  }
 }

@@ -8,7 +8,7 @@ import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import type { Disks } from "../../../lib/node/disks/disk-filesystems.ts";
 import type { NodeVolumes } from "../../../lib/node/volumes.ts";
 import { callOf, Lab, local, mountinfo, writer } from "../lab.ts";
-import { changed, Disk, hasLoops, hasProgram, leastFor, sh } from "./disk.ts";
+import { changed, Disk, hasLoops, hasProgram, leastFor, sh, unused } from "./disk.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -80,7 +80,7 @@ for (const fsType of ["xfs", "ext4"])
         expect.stringMatching(failed),
       ]);
       await end();
-      expect([await stage(), await publish("two")]).toEqual(["ok", "ok"]);
+      expect([await unused(stage), await publish("two")]).toEqual(["ok", "ok"]);
       expect([await readFile(`${target("two")}/file`, "utf8"), await health()]).toEqual(["kept", []]);
       expect([await unpublish("two"), await unstage(), await lab.mounted()]).toEqual(["ok", "ok", []]);
     },
@@ -106,7 +106,7 @@ test.skipIf(!hasLoops || !ext4Tells)(
     for (const pod of ["one", "three"]) expect(await unpublish(pod)).toBe("ok");
     expect(await stage()).toMatch(/^unavailable: .*end all pods that use it on this node$/);
     await end();
-    expect([await stage(), await publish("two"), await health()]).toEqual(["ok", "ok", []]);
+    expect([await unused(stage), await publish("two"), await health()]).toEqual(["ok", "ok", []]);
     await writeFile(`${target("two")}/file`, "writable");
   },
 );

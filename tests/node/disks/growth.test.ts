@@ -6,7 +6,7 @@ import { mkfsOptionsKey } from "../../../lib/core/mkfs-options.ts";
 import type { Attacher } from "../../../lib/node/attach/attacher.ts";
 import type { StageRequest } from "../../../lib/node/requests.ts";
 import { callOf, Lab, local, mountinfo, writer } from "../lab.ts";
-import { Disk, hasLoops, hasProgram, leastFor, nodesOf, sh } from "./disk.ts";
+import { Disk, hasLoops, hasProgram, leastFor, nodesOf, sh, unused } from "./disk.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -76,7 +76,7 @@ describe.skipIf(!hasLoops)("ext4", () => {
     await unpublish();
     await unstage();
     expect(superblock(disk, "Filesystem state")).toBe("clean with errors");
-    await stage();
+    expect(await unused(stage)).toBe(undefined);
     expect(superblock(disk, "Filesystem state")).toBe("clean");
   });
 });
