@@ -19,6 +19,8 @@ export interface Mount {
   readonly source: string;
   /** Whether the file system itself is read-only, regardless of this mount: ext4 after an error, for example. */
   readonly readOnly: boolean;
+  /** Whether the table says that the kernel has shut the file system down; of XFS it does not. */
+  readonly isShutDown: boolean;
 }
 
 const numbers = /^[0-9]+$/;
@@ -58,6 +60,8 @@ function parseLine(line: string): Mount {
   const dash = words.indexOf("-", 6);
   const fsType = words[dash + 1];
   const source = words[dash + 2];
+  // ext4 has "emergency_ro" and "shutdown" (Linux 6.18, fs/ext4/super.c, _ext4_show_options).
+  const ofFilesystem = words[dash + 3]?.split(",") ?? [];
   const fits = numbers.test(id) && numbers.test(parent) && device.test(dev) && at.startsWith("/");
   if (!fits || dash < 0 || fsType === undefined || source === undefined)
     throw new Error("a line of mountinfo has an unknown form");
@@ -71,7 +75,8 @@ function parseLine(line: string): Mount {
     isShared: words.slice(6, dash).some(word => word.startsWith("shared:")),
     fsType: unescaped(fsType),
     source: unescaped(source),
-    readOnly: words[dash + 3]?.split(",")[0] === "ro",
+    readOnly: ofFilesystem[0] === "ro" || ofFilesystem.includes("emergency_ro"),
+    isShutDown: ofFilesystem.includes("shutdown"),
   };
 }
 

@@ -94,8 +94,9 @@ const reasons = {
     ReadOnlyFileSystem: ["the file system has become read-only, usually after an error", "see the kernel's log"],
     FileSystemErrors: [
       "ext4 has found errors since its last check; it may refuse writes",
-      "see the kernel's log, then e2fsck",
+      "see the kernel's log; the next staging checks it (e2fsck -p)",
     ],
+    NotGrown: ["the file system is smaller than its disk", "see the message; the next staging tries again"],
     PathsLost: ["some of the paths to the disk are down", "check the network and the portals"],
   }),
   ...rows("node", "volume", "inaccessible", {
@@ -108,7 +109,7 @@ const reasons = {
       "delete the pod or stop the allocation, so that it is mounted again",
     ],
     NotAnswering: ["the server or disk does not answer", "check the server and the network"],
-    FileSystemFailed: ["the file system returns errors", "see the kernel's log"],
+    FileSystemFailed: ["the file system returns errors", "see the kernel's log, end the pods that use it on the node"],
     SessionDown: ["no session with the target, or connection to the subsystem, is up", "check the target"],
     DeviceGone: [
       "the disk of the volume is no longer on this node",

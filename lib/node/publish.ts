@@ -2,12 +2,11 @@ import { dirname } from "node:path";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal, messageOf } from "../core/errors.ts";
 import { attacherOf, protocolKey } from "./attach/attachers.ts";
-import { hasLostDisk } from "./health/findings.ts";
+import { type CheckedMount, checkMount } from "./health/findings.ts";
 import { ensureFile, ensureFolder, removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, lackingFlags, withoutPasswords } from "./mount/flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount/mount-table.ts";
 import { type BindMount, mountMismatch } from "./mount/mounts.ts";
-import { serverSilent } from "./mount/unmounter.ts";
 import type { NodeParts } from "./parts.ts";
 import type { PublishRequest, UnpublishRequest } from "./requests.ts";
 import { checkAccess, flagsOf, isReadOnly, stageRecord } from "./stage.ts";
@@ -45,7 +44,13 @@ export class VolumePublishing {
       throw new CsiError("invalid-argument", `target path ${target} and staging path ${staging} overlap`);
     const staged = await this.#staged(request, staging, table, call);
     const wanted = wantedOf(request, staged, staging, target);
-    if (await this.#isStale(target, staged, table, call)) {
+    // The kubelet stages a volume again only when no pod on the node uses it: a further pod makes no other call.
+    const { state, error } = await this.#check(wanted.bind.source, staged, table, call);
+    if (error && !(state === "read-only" && wanted.bind.flags.includes("ro"))) throw error;
+    const there = isTarget(staged, target) ? await this.#check(target, staged, table, call) : undefined;
+    if (there?.state === "silent") throw there.error;
+    // The target may show what had failed before the volume was staged again.
+    if (there?.state === "failed") {
       await this.#parts.mounts.unmount(target, table, call);
       return await this.#mount(wanted, staged, await this.#parts.mounts.table(), call);
     }
@@ -107,16 +112,8 @@ export class VolumePublishing {
     return record;
   }
 
-  /**
-   * Whether the target shows a share that its server no longer knows and pods cannot use, such as an export that was
-   * withdrawn and restored. Throws "unavailable" while the server does not answer.
-   */
-  async #isStale(target: string, staged: StageRecord, table: MountTable, call: Call): Promise<boolean> {
-    const top = table.top(target);
-    if (!top || staged.attached?.kind !== "share" || !isTarget(staged, target)) return false;
-    const health = await this.#parts.mounts.health(top, call.signal);
-    if (health === "silent") throw serverSilent(staged.volumeId, top);
-    return health === "stale";
+  #check(at: string, staged: StageRecord, table: MountTable, call: Call): Promise<CheckedMount> {
+    return checkMount(table.top(at), staged, this.#parts, call.signal);
   }
 
   /** Handles an existing mount at the target: succeeds if an equal earlier call made it. */
@@ -175,16 +172,10 @@ export class VolumePublishing {
   /**
    * Makes the disk of a read-only block volume refuse writes before it is published, and that of a writable one accept them if a read-only
    * publication was cut off before. A disk accepts writes either from every opener or from none, whatever the mount of its device file says
-   * (MS_RDONLY of mount(2) affects file systems only). Throws "failed-precondition" while the volume is published here in the other mode,
-   * "unavailable" if its disk was lost.
+   * (MS_RDONLY of mount(2) affects file systems only). Throws "failed-precondition" while the volume is published here in the other mode.
    */
   async #refuseWrites(staged: StageRecord, entry: PublishedTarget, table: MountTable, call: Call): Promise<void> {
     if (staged.kind !== "block") return;
-    if (table.showsRemoved(stagedAt(staged))) {
-      // Its number may be another disk's by now.
-      const text = `the disk of volume "${staged.volumeId}" was lost; end all pods that use the volume on this node, then start them`;
-      throw new CsiError("unavailable", text);
-    }
     const other = othersThan(entry.target, staged, table).find(each => onlyReads(each) !== onlyReads(entry));
     if (other) {
       const [now, then] = onlyReads(entry) ? ["read-only", "writable"] : ["writable", "read-only"];
@@ -200,7 +191,8 @@ export class VolumePublishing {
     const entry = staged.published.find(each => each.target === target);
     if (staged.kind !== "block" || !entry || !onlyReads(entry)) return;
     if (table.layers(stagedAt(staged)) === 0 || othersThan(target, staged, table).length > 0) return;
-    if (table.showsRemoved(stagedAt(staged)) || (await hasLostDisk(staged, this.#parts.disks))) return;
+    // The number of a lost disk may be another one's by now.
+    if ((await this.#check(stagedAt(staged), staged, table, call)).state === "failed") return;
     await this.#parts.disks.protect(stagedAt(staged), false, call);
   }
 }

@@ -1,10 +1,9 @@
 import { type AccessMode, type Capability, unmet } from "../core/access.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, isFinal } from "../core/errors.ts";
-import { hasNoDevice } from "../core/mountinfo.ts";
 import type { Attacher } from "./attach/attacher.ts";
 import { attacherOf, protocolKey, withTargetLock } from "./attach/attachers.ts";
-import { filesystemMountedAs } from "./disks/filesystems.ts";
+import { mountedDisk } from "./disks/filesystems.ts";
 import { mayStageAgain, refuseUnrecorded, stageAgain, withNextFirst, withoutFurther } from "./further-staging.ts";
 import { removeMountPoint, resolveParents } from "./mount/files.ts";
 import { bindFlags, withAllFlags } from "./mount/flags.ts";
@@ -31,6 +30,9 @@ const readers: ReadonlySet<AccessMode> = new Set<AccessMode>(["single-node-reade
 
 /** Whether an access mode is read-only (CSI VolumeCapability.AccessMode). */
 export const isReadOnly = (mode: AccessMode): boolean => readers.has(mode);
+
+/** Whether nothing is written to the volume's file system: by its mode, or because a class or the node mounts it with "ro". */
+const isOnlyRead = ({ mode, flags }: StageRecord): boolean => isReadOnly(mode) || flags.includes("ro");
 
 /** The flags of a bind mount, with "ro" for a read-only access mode (CSI VolumeCapability.AccessMode). */
 export const flagsOf = (capability: Capability): readonly string[] => {
@@ -65,19 +67,6 @@ export function stageRecord(
     flags: flagsOf(capability),
     ...notYetAttached,
   };
-}
-
-/**
- * The file system of a disk at a path, from the mount table; undefined for a folder, whose mount shows the file system of the node, and for a
- * share. Throws "failed-precondition" where the table does not tell which disk it is, as for btrfs, whose devices have numbers of their own.
- */
-function mountedDisk({ access }: Attacher, volumeId: string, at: string, table: MountTable) {
-  const top = table.top(at);
-  if (access.filesystems === "any" || !top || !filesystemMountedAs(top.fsType)) return undefined;
-  const { source, device: number, fsType } = top;
-  if (!hasNoDevice(number)) return { source, number, fsType };
-  const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its ${fsType} is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
-  throw new CsiError("failed-precondition", text);
 }
 
 /** The record if the volume is still mounted somewhere, even though its first staging is gone. */
@@ -139,7 +128,7 @@ export class VolumeStaging {
     if (!before && this.#most < Number.POSITIVE_INFINITY) await this.#refuseMore(volumeId);
     const writer = new StageRecordWriter(records, record, before);
     const others = async () => (staged ? [] : await this.#others(record));
-    const wanted = { ...request, readonly: isReadOnly(capability.mode), notes: record.notes, table, others };
+    const wanted = { ...request, readonly: isOnlyRead(record), notes: record.notes, table, others };
     try {
       if (attacher.detach) await writer.save();
       const attached = await this.#alone(attacher, context, call, () => attacher.attach(wanted, writer.note, call));
@@ -192,19 +181,27 @@ export class VolumeStaging {
   }
 
   /**
-   * Grows the device, and the file system mounted at `at`, to the size of the volume. The file system of a read-only
-   * volume stays unchanged. Returns the size of the device in bytes; undefined for folders and shares, which the server
-   * grew. A record that was rebuilt, as for a volume that democratic-csi has staged, does not name the file system: the mount table does.
+   * Grows the device, and the staged file system, to the size of the volume. The file system of a read-only volume stays unchanged. Returns
+   * the bytes that pods have; undefined for folders and shares, which the server grew. Throws "failed-precondition" if the file system does
+   * not grow: then the kubelet starts pods nevertheless (node_expander.go, expandOnPlugin). A record that was rebuilt, as for a volume that
+   * democratic-csi has staged, does not name the file system: the mount table does.
    */
-  async expand(record: StageRecord, at: string, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
-    const { protocol, volumeId, context, attached, mode } = record;
+  async expand(record: StageRecord, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
+    const { protocol, volumeId, context, attached } = record;
     const attacher = attacherOf(this.#parts.attachers, protocol, volumeId);
     const known = attached?.kind === "device" ? attached.mounted : undefined;
-    const table = attached || isReadOnly(mode) ? undefined : await this.#parts.mounts.table();
-    const mounted = table ? mountedDisk(attacher, volumeId, at, table) : known;
+    const table = attached || isOnlyRead(record) ? undefined : await this.#parts.mounts.table();
+    const top = attacher.access.filesystems === "any" ? undefined : table?.top(stagedAt(record));
+    const mounted = top ? mountedDisk(volumeId, top) : known;
     const bytes = await this.#alone(attacher, context, call, async () => attacher.grow?.(record, least, call));
-    if (mounted && !isReadOnly(mode)) await this.#parts.disks.grow(mounted, at, call);
-    return bytes;
+    if (!mounted || isOnlyRead(record)) return bytes;
+    const has = await this.#mounter.grow(mounted, new StageRecordWriter(this.#parts.records, record, record), call);
+    // The table of a disk's partitions, and of a file system's clusters, takes less than that.
+    if (least !== undefined && has < least - least / 16n) {
+      const text = `volume "${volumeId}" has ${has} of ${least} bytes: csimux grows neither partitions nor ${mounted.fsType} of this size`;
+      throw new CsiError("failed-precondition", `${text}; it is on ${mounted.source}`);
+    }
+    return bytes !== undefined && bytes < has ? bytes : has;
   }
 
   /** Runs `work` under the lock that the volume shares with others, if any. */
@@ -282,9 +279,9 @@ const messageOf = (error: unknown): string => (error instanceof CsiError ? error
 /** The record of a new staging, with the data to keep from the earlier one. */
 function recordAfter(record: StageRecord, before: StageRecord | undefined): StageRecord {
   if (!before) return record;
-  const { published, notes, shows, attached, further } = before;
+  const { published, notes, shows, attached, further, notGrown } = before;
   const kept = { ...record, published, notes, ...(further && { further }) };
-  return isSameUse(before, record) ? { ...kept, shows, attached } : kept;
+  return isSameUse(before, record) ? { ...kept, shows, attached, notGrown } : kept;
 }
 
 /** The mount point in the staging folder of a volume without a record. */

@@ -11,7 +11,7 @@ import type { Attachers } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disk-filesystems.ts";
 import { type ForeignAddress, ForeignAddresses } from "./foreign-addresses.ts";
 import { type StorageHealth, StorageHealthMonitor, VolumeHealthMonitor } from "./health/monitor.ts";
-import { UsageReader, type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
+import { type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
 import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
 import { checkedPath, normalPath, resolveParents } from "./mount/files.ts";
 import { refuseUnseen } from "./mount/mount-table.ts";
@@ -29,7 +29,7 @@ import type {
 import { VolumeStaging } from "./stage.ts";
 import { OrphanedVolumes, PathRestorer, reconcile } from "./state/maintenance.ts";
 import { type DriverName, MountOwnership } from "./state/ownership.ts";
-import { type StageRecord, StageRecords, stagedAt } from "./state/stage-records.ts";
+import { type StageRecord, StageRecords } from "./state/stage-records.ts";
 
 /** Time limit for reconciling at the start, in milliseconds: the node is not served before. */
 const reconcileMs = 10_000;
@@ -116,7 +116,7 @@ export class NodeVolumes {
     this.#inline = inline && new InlineVolumes(inline.maker, mounts, ownership, inline.folder);
     const storages = new StorageHealthMonitor(ports.attachers, answers, health.holdMs);
     this.#monitor = new VolumeHealthMonitor(this.#parts, storages, health.elsewhere, health.holdMs);
-    this.#stats = new VolumeStats(this.#parts, new UsageReader(runner), this.#monitor);
+    this.#stats = new VolumeStats(this.#parts, runner, this.#monitor);
     this.#everyMs = health.everyMs;
   }
 
@@ -230,12 +230,12 @@ export class NodeVolumes {
   async expand(request: VolumeAtPath, least: bigint | undefined, call: Call): Promise<bigint | undefined> {
     const path = normalPath(request.path) ?? request.path;
     return await this.#hold(request.volumeId, path, async () => {
-      const { record, path: real } = (await this.#lastDevice(request, call)) ?? (await this.#mountedAt(request, call));
+      const record = (await this.#lastDevice(request, call)) ?? (await this.#mountedAt(request, call)).record;
       if (!record) {
         const text = `volume "${request.volumeId}" has no record on this node; publish it again, then expand it`;
         throw new CsiError("failed-precondition", text);
       }
-      return await this.#staging.expand(record, real, least, call);
+      return await this.#staging.expand(record, least, call);
     });
   }
 
@@ -257,7 +257,7 @@ export class NodeVolumes {
     const table = await mounts.table();
     const record = await ownership.stillStaged(found, table);
     const isMounted = table.layers(await resolveParents(normal, table, call.signal)) > 0;
-    return record && !isMounted ? { record, path: stagedAt(record) } : undefined;
+    return isMounted ? undefined : record;
   }
 
   async #mountedAt({ volumeId, path }: VolumeAtPath, call: Call) {

@@ -1,5 +1,6 @@
 import { chmod, mkdir, readFile, rm, writeFile } from "node:fs/promises";
 import { join } from "node:path";
+import { parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { localRunner } from "../../lib/io/local.ts";
 import type { Command, CommandRunner } from "../../lib/io/runner.ts";
 
@@ -30,11 +31,15 @@ done
 exec mount -n -t ramfs -o "$options" "$1" "$2"
 `;
 
-/** A stat(1) with a configurable result. */
+/** A stat(1) with a configurable result. A server that no longer knows what is mounted knows what is mounted afterwards (Linux, fs/nfs/getroot.c). */
 const look = (folder: string): string => `#!/bin/sh
 PATH=/usr/sbin:/usr/bin:/sbin:/bin
 case "$1 $(cat ${folder}/health 2>/dev/null)" in
-"-f stale") echo "stat: cannot read file system information: Stale file handle" >&2; exit 1 ;;
+"-f stale")
+  if grep -qx "$(mountpoint -d "$4")" ${folder}/known; then
+    echo "stat: cannot read file system information: Stale file handle" >&2
+    exit 1
+  fi ;;
 "-f silent") exec sleep 60 ;;
 "-f busy") rm ${folder}/health; echo "stat: cannot read file system information: Resource temporarily unavailable" >&2; exit 1 ;;
 esac
@@ -74,6 +79,9 @@ export class MountProgram {
 
   /** What asking a mounted share gives from now on; "busy" once. */
   async health(health: "fine" | "stale" | "silent" | "busy"): Promise<void> {
+    const table = parseMountinfo(await readFile("/proc/self/mountinfo", "utf8"));
+    const known = table.filter(({ fsType }) => fsType === "ramfs").map(({ device }) => `${device}\n`);
+    await writeFile(join(this.folder, "known"), known.join(""));
     await writeFile(join(this.folder, "health"), health);
     this.#isSilent = health === "silent";
   }

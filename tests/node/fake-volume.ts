@@ -29,7 +29,7 @@ export class FakeVolume {
     const { volumeId, context, notes, note } = this;
     const given = { publishContext: {}, capability: writer, readonly: false, table: new MountTable([]) };
     const wanted: AttachRequest = { volumeId, context, notes, ...given, others: async () => others };
-    const attached = await host.attacher().attach(wanted, note, { ...callOf(), secrets });
+    const attached = await host.attacher().attach(wanted, note, callOf(undefined, undefined, secrets));
     this.attached = attached;
     if (attached.kind === "device") return attached;
     throw new Error(`attached as ${attached.kind}`);

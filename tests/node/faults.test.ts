@@ -256,7 +256,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
     const runner = spying();
     const [bytes] = (await lab.node(runner, await asNetwork()).stats(placed, callOf())).usage;
     const [expected] = (await lab.node().stats(placed, callOf())).usage;
-    expect(runner.ran).toHaveLength(1);
+    expect(runner.ran.map(each => each.slice(0, 7))).toEqual(["stat -f", "stat -f"]);
     expect(bytes?.total).toBe(expected?.total);
   });
 
@@ -275,7 +275,7 @@ describe.skipIf(!isRoot)("a mount that may never answer", () => {
     };
     const node = lab.node(hanging, await asNetwork());
     const asked = await Promise.all([1, 2, 3].map(() => node.stats(placed, callOf())));
-    expect(asked.map(({ failure }) => failure?.code)).toEqual(Array(3).fill("deadline-exceeded"));
+    expect(asked.map(({ failure }) => failure?.code)).toEqual(Array(3).fill("unavailable"));
     expect(asked.map(({ conditions }) => conditions[0]?.reason)).toEqual(Array(3).fill("NotAnswering"));
     expect(runs).toHaveLength(1);
     const client = new AbortController();

@@ -69,7 +69,6 @@ const share = (): Toy =>
   }));
 
 const grown: string[] = [];
-/** The numbers of disks that count as gone. */
 const lost = new Set<string>();
 /** Formats any unformatted disk, without the safety checks of the real one. */
 const disks: Disks = {
@@ -81,6 +80,7 @@ const disks: Disks = {
   },
   async grow({ source }, at) {
     grown.push(`${source} ${at}`);
+    return 16n << 20n;
   },
   protect: async () => {},
   isGone: async number => lost.has(number),
@@ -285,14 +285,14 @@ describe.skipIf(!hasLoops)("a device", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test("is grown at the path of the call, according to its record", async () => {
+  test("is grown where it is staged, according to its record", async () => {
     const device = await loopDevice();
     const node = nodeOf(new Toy(() => device));
     await node.stage(lab.stage("a", { context }), callOf());
     await node.publish(lab.publish("a", { context }), callOf());
     grown.length = 0;
     expect(await node.expand({ volumeId: "a", path: target() }, undefined, callOf())).toBe(42n);
-    expect(grown).toEqual([`${device.path} ${target()}`]);
+    expect(grown).toEqual([`${device.path} ${lab.at("staging", "a")}`]);
   });
 
   test("is published as a device file for block access", async () => {

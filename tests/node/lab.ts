@@ -2,7 +2,7 @@ import { mkdir, mkdtemp, readFile, realpath, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { Capability } from "../../lib/core/access.ts";
-import type { Call, Log } from "../../lib/core/call.ts";
+import type { Call, Log, Secrets } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import { type Mount, parseMountinfo } from "../../lib/core/mountinfo.ts";
 import { semaphores } from "../../lib/core/semaphore.ts";
@@ -35,7 +35,26 @@ export function keptLog(): { readonly log: Log; readonly warnings: string[] } {
   return { log, warnings };
 }
 
-export const callOf = (signal = calm, log = keptLog().log): Call => ({ id: "1", signal, log, secrets: {} });
+/** A call whose log is a getter, as of the server's own (lib/csi/instrument.ts): `{ ...call }` does not have it. */
+class OneCall implements Call {
+  readonly id = "1";
+  readonly signal: AbortSignal;
+  readonly secrets: Secrets;
+  readonly #log: Log;
+
+  constructor(signal: AbortSignal, log: Log, secrets: Secrets) {
+    this.signal = signal;
+    this.secrets = secrets;
+    this.#log = log;
+  }
+
+  get log(): Log {
+    return this.#log;
+  }
+}
+
+export const callOf = (signal = calm, log = keptLog().log, secrets: Secrets = {}): Call =>
+  new OneCall(signal, log, secrets);
 
 export const writer: Capability = {
   kind: "mount",

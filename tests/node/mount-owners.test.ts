@@ -14,7 +14,7 @@ beforeAll(async () => {
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
 const staging = "/var/lib/csimux-test/staging";
-const options = { options: [], isShared: false, readOnly: false } as const;
+const options = { options: [], isShared: false, readOnly: false, isShutDown: false } as const;
 const rootMount: Mount = {
   id: 1,
   parent: 1,

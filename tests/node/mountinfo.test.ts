@@ -25,6 +25,7 @@ describe("a line of mountinfo", () => {
         fsType: "ext3",
         source: "/dev/root",
         readOnly: false,
+        isShutDown: false,
       },
     ]);
   });
@@ -53,9 +54,15 @@ describe("a line of mountinfo", () => {
   test.each([
     ["rw", "rw,errors=continue", false],
     ["ro", "ro,errors=remount-ro", true],
+    ["rw", "rw,emergency_ro", true],
     ["ro", "rw,x=ro", false],
   ])("with mount options %s and file system options %s has a read-only file system: %p", (own, options, readOnly) => {
     expect(parseMountinfo(`1 0 8:1 / / ${own} - ext4 /dev/sda1 ${options}`)[0]?.readOnly).toBe(readOnly);
+  });
+
+  test("says whether the kernel has shut the file system down", () => {
+    const table = parseMountinfo("1 0 8:1 / / rw - ext4 /dev/sda rw\n2 1 8:2 / /a rw - ext4 /dev/sdb rw,shutdown\n");
+    expect(table.map(({ isShutDown }) => isShutDown)).toEqual([false, true]);
   });
 
   test.each([

@@ -50,7 +50,7 @@ function nodeWith(PATH: string, hostMounts = false, env: Readonly<Record<string,
 }
 
 const at = () => lab.at("staging", "a");
-const withSecrets = (secrets: Secrets): Call => ({ ...callOf(), secrets });
+const withSecrets = (secrets: Secrets): Call => callOf(undefined, undefined, secrets);
 const keys = Object.fromEntries(Object.entries(environment).map(([name, value]) => [`env.${name}`, value]));
 const { "env.OBJECTSTORE": _, ...storeKeys } = keys;
 const ofs = { node_attach_driver: "objectivefs", filesystem: "csi/a", "env.OBJECTSTORE": "minio://" };
@@ -153,25 +153,25 @@ describe.skipIf(!isRoot)("a file system in an object store", () => {
     expect(await lab.mounted()).toEqual([]);
   });
 
-  test.skipIf(!hasFuse)("whose program has ended reports that, and is mounted again by the next staging", async () => {
-    await stage(ofs, storeKeys);
-    const health = () => node.health({ volumeId: "a", path: at() }, callOf());
-    expect(await health()).toEqual([]);
-    await endDaemon(at());
-    expect(await health()).toMatchObject([{ reason: "StaleHandle" }]);
-    await stage(ofs, storeKeys);
-    expect(await readFile(join(at(), "content"), "utf8")).toBe("kept");
-    expect(await health()).toEqual([]);
-    await unstage();
-    expect(await lab.mounted()).toEqual([]);
-  });
-
-  test.skipIf(!hasFuse)("whose program has ended is unstaged", async () => {
-    await stage(ofs, storeKeys);
-    await endDaemon(at());
-    await unstage();
-    expect(await lab.mounted()).toEqual([]);
-  });
+  test.skipIf(!hasFuse)(
+    "whose program has ended is published to no pod until the next staging has mounted it",
+    async () => {
+      const health = () => node.health({ volumeId: "a", path: at() }, callOf());
+      const publish = () => codeOf(node.publish(lab.publish("a", { context: ofs }), callOf()));
+      await stage(ofs, storeKeys);
+      expect([await publish(), await health()]).toEqual(["ok", []]);
+      await endDaemon(at());
+      expect(await publish()).toBe("unavailable");
+      expect(await health()).toMatchObject([{ reason: "StaleHandle" }]);
+      await stage(ofs, storeKeys);
+      expect([await publish(), await health()]).toEqual(["ok", []]);
+      expect(await readFile(lab.at("pods", "a", "mount", "content"), "utf8")).toBe("kept");
+      await endDaemon(at());
+      await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());
+      await unstage();
+      expect(await lab.mounted()).toEqual([]);
+    },
+  );
 
   test.each<[string, Record<string, string>, Secrets, string, string]>([
     [

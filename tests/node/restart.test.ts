@@ -154,7 +154,7 @@ describe.skipIf(!isRoot)("a source that went away", () => {
     await rmdir(source);
     // Not final, because it is still mounted.
     expect(await codeOf(node.stage(lab.stage("a"), callOf()))).toBe("unavailable");
-    expect(await codeOf(node.publish(lab.publish("a"), callOf()))).toBe("ok");
+    expect(await codeOf(node.publish(lab.publish("a"), callOf()))).toBe("unavailable");
     await mkdir(source);
     expect(await codeOf(node.stage(lab.stage("a"), callOf()))).toBe("unavailable");
     await node.unpublish({ volumeId: "a", targetPath: lab.at("pods", "a", "mount") }, callOf());

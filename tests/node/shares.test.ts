@@ -32,7 +32,7 @@ const stage = (context: Record<string, string>, more: Partial<Capability> = {}, 
   node.stage(lab.stage("a", { context, capability: { ...writer, ...more } }), call);
 const nfs = { node_attach_driver: "nfs", server: "nas", share: "/export/v/a" };
 const smb = { node_attach_driver: "smb", server: "nas", share: "data/v/a" };
-const withSecrets = (secrets: Secrets): Call => ({ ...callOf(), secrets });
+const withSecrets = (secrets: Secrets): Call => callOf(undefined, undefined, secrets);
 const keptText = async (): Promise<string> => {
   const files = await readdir(lab.at("records"));
   return (await Promise.all(files.map(file => readFile(lab.at("records", file), "utf8")))).join();

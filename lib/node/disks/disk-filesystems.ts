@@ -1,9 +1,11 @@
+import { statfs } from "node:fs/promises";
 import { defaultFilesystem } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import { mkfsOptions } from "../../core/mkfs-options.ts";
-import { type Argv, type CommandRunner, complaint, run, runToSuccess } from "../../io/runner.ts";
+import { type Argv, type CommandRunner, complaint, failed, run, runToSuccess } from "../../io/runner.ts";
 import type { AttachedDevice } from "../attach/attacher.ts";
+import { bounded } from "../mount/files.ts";
 import type { FilesystemMount } from "../mount/mounts.ts";
 import type { MountedFilesystem } from "../state/stage-records.ts";
 import { type BlockDevice, BlockDevices, type ExclusiveDisk, openExclusively } from "./block-device.ts";
@@ -105,7 +107,7 @@ export class DiskFilesystems {
       const mayMake = parts.length === 0;
       const type = await this.#typeOf(device, asked, { ...wanted, mayMake }, held, call);
       const filesystem = knownType(type, device.path);
-      if (!wanted.readonly) await this.#check(type, filesystem, device.path, call);
+      if (!wanted.readonly) await this.#check(type, filesystem, device, call);
       await held.prove();
       const { mountType, flags, readOnlyFlags, words } = filesystem;
       const options = [...flags, ...(wanted.readonly ? readOnlyFlags : [])];
@@ -127,20 +129,35 @@ export class DiskFilesystems {
   }
 
   /**
-   * Grows the file system mounted at `at` to the size of its device, if necessary and possible. Also called after every
-   * writable mount.
+   * Grows the file system mounted at `at` to the size of its device, if necessary and possible, and returns the bytes that it has then: those
+   * of the device, or what it says itself if csimux does not grow it. Also called after every writable mount. Throws "failed-precondition"
+   * if the file system does not grow.
    */
-  async grow({ source, number, fsType }: MountedFilesystem, at: string, call: Call): Promise<void> {
+  async grow({ source, number, fsType }: MountedFilesystem, at: string, call: Call): Promise<bigint> {
     const filesystem = filesystemMountedAs(fsType);
-    if (!filesystem?.grow) return;
     const disk = await this.#devices.at(source);
     if (disk.number !== number) {
       const text = `${source} is now a different disk (${disk.number}) from the one mounted at ${at} (${number}); its file system is not grown`;
       throw new CsiError("unavailable", text);
     }
-    if (filesystem.growsFrom && disk.bytes < filesystem.growsFrom) return;
-    const argv = filesystem.grow(source, at);
-    await runToSuccess(this.#runner, { argv }, `growing the file system on ${source}`, call.signal);
+    if (!filesystem?.grow || disk.bytes < (filesystem.growsFrom ?? 0n)) {
+      const { blocks, bsize } = await bounded(statfs(at, { bigint: true }), `measuring ${at}`, call.signal);
+      return blocks * bsize;
+    }
+    const task = `growing the file system on ${source}`;
+    const output = await run(this.#runner, { argv: filesystem.grow(source, at) }, task, call.signal);
+    if (output.exitCode === 0) return disk.bytes;
+    const { message } = failed(output, task);
+    const text = (await this.#hasErrors(filesystem, disk, call))
+      ? `${fsType} on ${source} has recorded errors, so the kernel does not grow it: end all pods that use it on this node, then it is checked and grown (${message})`
+      : message;
+    throw new CsiError("failed-precondition", text);
+  }
+
+  async #hasErrors({ errors }: Filesystem, device: BlockDevice, call: Call): Promise<boolean> {
+    if (!errors) return false;
+    const [state = 0] = await new DiskReader(device, this.#runner, call.signal).bytes(errors.at, 1);
+    return (state & errors.bit) !== 0;
   }
 
   /**
@@ -197,11 +214,13 @@ export class DiskFilesystems {
     return given ? mkfsOptions(given, type) : (this.#settings.format[type] ?? []);
   }
 
-  async #check(type: string, filesystem: Filesystem, path: string, call: Call): Promise<void> {
+  /** As the node's settings say; without them, only a file system that says itself that it has errors. */
+  async #check(type: string, filesystem: Filesystem, device: BlockDevice, call: Call): Promise<void> {
     const settings = this.#settings.check[type];
-    if (!settings?.enabled) return;
+    if (!settings?.enabled && !(await this.#hasErrors(filesystem, device, call))) return;
     const [program, ...words] = filesystem.check.argv;
-    await this.#checked(filesystem, [program, ...(settings.options.length > 0 ? settings.options : words)], path, call);
+    const options = settings?.enabled && settings.options.length > 0 ? settings.options : words;
+    await this.#checked(filesystem, [program, ...options], device.path, call);
   }
 
   async #checked({ check }: Filesystem, argv: Argv, path: string, call: Call): Promise<void> {
@@ -210,6 +229,9 @@ export class DiskFilesystems {
     if (check.fixed.includes(output.exitCode)) return;
     if (check.undecided !== undefined && `${output.stdout}${output.stderr}`.includes(check.undecided)) return;
     const reason = complaint(output) || "no reason given";
+    // An operational error (e2fsck(8)), such as a disk that another program still has mounted.
+    if (output.exitCode === 8)
+      throw new CsiError("unavailable", `${task} failed (${reason}), as in use; end all pods that use it on this node`);
     const text = `${task}: ${argv[0]} found errors (exit code ${output.exitCode}): ${reason}; repair the file system manually`;
     throw new CsiError("failed-precondition", text);
   }

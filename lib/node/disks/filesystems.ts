@@ -1,5 +1,8 @@
+import { CsiError } from "../../core/errors.ts";
+import { hasNoDevice, type Mount } from "../../core/mountinfo.ts";
 import type { Argv } from "../../io/runner.ts";
 import { damaged, type MountErrorPatterns } from "../mount/mount-errors.ts";
+import type { MountedFilesystem } from "../state/stage-records.ts";
 
 /** A file system that csimux can make on a disk. Arguments lack only the device, which always comes last. */
 export interface Filesystem {
@@ -41,6 +44,8 @@ export interface Filesystem {
    * output of a tool that cannot decide before the journal is replayed, which only mounting does.
    */
   readonly check: { readonly argv: Argv; readonly fixed: readonly number[]; readonly undecided?: string };
+  /** The byte of the superblock in which this bit says that the kernel has recorded errors. */
+  readonly errors?: { readonly at: bigint; readonly bit: number };
   /** Grows the mounted file system to the size of its disk; absent if that is impossible. */
   readonly grow?: (device: string, mountedAt: string) => Argv;
   /** The kernel refuses to resize below this many bytes, even if the size would not change. */
@@ -53,11 +58,13 @@ const withinLastMebibyte = 512n << 10n;
 /**
  * ext3 and ext4. Nothing is reserved for root (-m 0) and nothing is discarded, because the disk is known to be empty.
  * mke2fs writes the superblock last, so a disk with a superblock is complete. `e2fsck -p` makes only safe repairs; 1
- * means "corrected", 2 asks for a reboot if the file system is mounted (e2fsck(8)).
+ * means "corrected", 2 asks for a reboot if the file system is mounted (e2fsck(8)). s_state has EXT4_ERROR_FS after errors, and then the
+ * kernel grows nothing (Linux 6.18, fs/ext4/ext4.h, and resize.c, ext4_resize_begin). After an error, ext4 accepts no more writes unless
+ * the options of a class or of the node say otherwise: the last -e counts.
  */
 const ext = (type: "ext3" | "ext4"): Filesystem => ({
   mountType: type,
-  make: uuid => [`mkfs.${type}`, "-q", "-m", "0", "-U", uuid],
+  make: uuid => [`mkfs.${type}`, "-q", "-m", "0", "-e", "remount-ro", "-U", uuid],
   // mke2fs before 1.47.4 forgets the first of two -E (misc/mke2fs.c, PRS); of two words in one, the last one counts.
   joined: { option: "-E", value: "nodiscard" },
   overwrite: ["-F"],
@@ -68,6 +75,7 @@ const ext = (type: "ext3" | "ext4"): Filesystem => ({
   words: [damaged("e2fsck")],
   groupFlag: false,
   check: { argv: [`fsck.${type}`, "-f", "-p"], fixed: [0, 1, 2] },
+  errors: { at: 1024n + 0x3an, bit: 2 },
   grow: device => ["resize2fs", device],
 });
 
@@ -175,3 +183,14 @@ export const filesystemName = (asked: string): string | undefined => {
 export const isMountedAs = (asked: string | undefined, fsType: string): boolean =>
   filesystemMountedAs(fsType) !== undefined &&
   (asked === undefined || filesystems[filesystemName(asked) ?? ""]?.mountType === fsType);
+
+/**
+ * The file system of a disk according to its mount; undefined for any other mount. Throws "failed-precondition" where the mount does not
+ * tell which disk it is, as for btrfs, whose devices have numbers of their own.
+ */
+export function mountedDisk(volumeId: string, { source, device, fsType }: Mount): MountedFilesystem | undefined {
+  if (!filesystemMountedAs(fsType)) return undefined;
+  if (!hasNoDevice(device)) return { source, number: device, fsType };
+  const text = `volume "${volumeId}": csimux has no record of mounting its disk here, so its ${fsType} is not grown; it grows when the volume is staged again: end all pods that use the volume on this node, then start them`;
+  throw new CsiError("failed-precondition", text);
+}

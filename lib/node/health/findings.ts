@@ -1,14 +1,16 @@
-// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of a mount and of paths,
-// monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
+// lib/node/health: problems and usage of volumes on this node. findings.ts detects problems of paths and of a mount, for staging and
+// publishing as well; monitor.ts checks all volumes and storage systems at an interval, usage.ts answers NodeGetVolumeStats. Nothing is
 // repaired here.
 
 import { lstat, readFile, realpath } from "node:fs/promises";
 import { basename } from "node:path";
-import { CsiError, errnoOf } from "../../core/errors.ts";
-import { isLocalName, type Mount } from "../../core/mountinfo.ts";
+import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
+import { hasNoDevice, isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Finding } from "../../health/finding.ts";
+import type { Reason } from "../../health/reasons.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import { bounded } from "../mount/files.ts";
+import { removedSuffix } from "../mount/mount-table.ts";
 import type { Mounts } from "../mount/mounts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
 
@@ -18,41 +20,77 @@ const failed: ReadonlySet<string> = new Set(["EIO", "ENXIO", "ENODEV", "EUCLEAN"
 /** Time limit for a local disk to answer, in milliseconds. */
 const localMs = 5_000;
 
-/** The problems of a mount; checks whether it answers. Throws errors that say nothing about the volume. */
-export async function mountFindings(
+/** What a check of a mount uses. */
+interface FindingParts {
+  readonly mounts: Mounts;
+  readonly disks: Pick<Disks, "isGone">;
+}
+
+async function mountFindings(
   mount: Mount,
   record: StageRecord | undefined,
-  mounts: Mounts,
+  { mounts, disks }: FindingParts,
   signal: AbortSignal,
 ): Promise<readonly Finding[]> {
-  if (record?.kind === "block") return [];
+  if (record && (await hasLostDisk(record, disks, mount))) return [lostDisk(record)];
   const fixed = mountTableFindings(mount, record);
+  // Neither the devtmpfs of a device file nor a file system that is known to have failed has more to say.
+  if (record?.kind === "block" || mount.isShutDown) return fixed;
   const answer = isLocalName(mount.fsType)
     ? await localFindings(mount, signal)
     : await serverFindings(mount, mounts, signal);
   return [...fixed, ...(await ext4Findings(mount)), ...answer];
 }
 
-/** The problems that the mount table shows. */
-export function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
+/** What a check of a mount shows. */
+export interface CheckedMount {
+  /** What pods can do with it: everything, only read, nothing any more, or nothing while its server or disk does not answer. */
+  readonly state: "fine" | "read-only" | "failed" | "silent";
+  /** The error for a pod that wants more. A retry succeeds when the pods have ended, because the kubelet stages the volume again then. */
+  readonly error: CsiError | undefined;
+  readonly findings: readonly Finding[];
+}
+
+/** Decides for staging, publishing and health checks what a mount is good for. Throws errors that say nothing about the volume. */
+export async function checkMount(
+  mount: Mount | undefined,
+  record: StageRecord | undefined,
+  parts: FindingParts,
+  signal: AbortSignal,
+): Promise<CheckedMount> {
+  const findings = mount ? await mountFindings(mount, record, parts, signal) : [];
+  const found = (...reasons: readonly Reason[]) => findings.find(({ reason }) => reasons.includes(reason));
+  const owner = record ? `of volume "${record.volumeId}"` : `at ${mount?.at}`;
+  const what = `the ${record?.kind === "block" ? "disk" : "file system"} ${owner}`;
+  const checked = (state: CheckedMount["state"], code: Code, text: string) =>
+    ({ state, error: new CsiError(code, `${what}${text}`), findings }) as const;
+  const pods = "end all pods that use it on this node";
+  const failure = found("DeviceGone", "FolderRemoved", "FileSystemFailed", "StaleHandle");
+  if (failure) return checked("failed", "unavailable", ` has failed (${failure.message}); ${pods}`);
+  const silence = found("NotAnswering");
+  if (silence) return checked("silent", "unavailable", `: ${silence.message}`);
+  if (found("ReadOnlyFileSystem"))
+    return checked("read-only", "failed-precondition", ` has become read-only after an error; ${pods}`);
+  return { state: "fine", error: undefined, findings };
+}
+
+/** The problems that the mount table and the record show. */
+function mountTableFindings(mount: Mount, record: StageRecord | undefined): readonly Finding[] {
   const findings: Finding[] = [];
-  if (mount.root.endsWith("//deleted"))
-    findings.push({ reason: "FolderRemoved", message: `the folder mounted at ${mount.at} was removed` });
+  // The device file of a lost disk is removed; a new disk's file may have the same name and number.
+  if (mount.root.endsWith(removedSuffix))
+    findings.push(
+      record?.kind === "block"
+        ? lostDisk(record)
+        : { reason: "FolderRemoved", message: `the folder mounted at ${mount.at} was removed` },
+    );
+  if (mount.isShutDown)
+    findings.push({ reason: "FileSystemFailed", message: `the kernel has shut down the file system at ${mount.at}` });
   // ext4 does this after an error (ext4(5), errors=remount-ro), as do btrfs and others.
   if (mount.readOnly && record && record.kind !== "block" && !record.flags.includes("ro"))
     findings.push({ reason: "ReadOnlyFileSystem", message: `the file system at ${mount.at} has become read-only` });
+  if (record?.notGrown) findings.push({ reason: "NotGrown", message: record.notGrown });
   return findings;
-}
-
-/** The finding for a failed measurement; undefined for an error that says nothing about the volume. */
-export function failureFinding({ code, message }: CsiError, mount: Mount | undefined): Finding | undefined {
-  if (code === "deadline-exceeded") return { reason: "NotAnswering", message };
-  if (code !== "unavailable") return undefined;
-  if (/Stale file handle|Transport endpoint is not connected|ESTALE|ENOTCONN/.test(message))
-    return { reason: "StaleHandle", message };
-  if (/Host is down|No route to host|timed out/.test(message)) return { reason: "NotAnswering", message };
-  const isBroken = mount && isLocalName(mount.fsType) && [...failed].some(name => message.endsWith(name));
-  return isBroken ? { reason: "FileSystemFailed", message } : undefined;
 }
 
 async function serverFindings(mount: Mount, mounts: Mounts, signal: AbortSignal): Promise<readonly Finding[]> {
@@ -87,12 +125,14 @@ async function localFindings({ at }: Mount, signal: AbortSignal): Promise<readon
   }
 }
 
-/** Whether the volume is a disk that the kernel no longer has. */
-export const hasLostDisk = async (record: StageRecord, disks: Pick<Disks, "isGone">): Promise<boolean> =>
-  record.attached?.kind === "device" && (await disks.isGone(record.attached.mounted?.number ?? record.attached.number));
+/** Whether the volume is a disk that the kernel no longer has. A file system of one disk tells which one its mount is of. */
+async function hasLostDisk({ attached }: StageRecord, disks: Pick<Disks, "isGone">, mount: Mount): Promise<boolean> {
+  if (attached?.kind !== "device") return false;
+  const recorded = attached.mounted?.number ?? attached.number;
+  return await disks.isGone(attached.mounted && !hasNoDevice(mount.device) ? mount.device : recorded);
+}
 
-/** The finding for such a volume. */
-export const lostDisk = ({ volumeId }: StageRecord): Finding => ({
+const lostDisk = ({ volumeId }: StageRecord): Finding => ({
   reason: "DeviceGone",
   message: `the disk of volume "${volumeId}" is gone from this node`,
 });

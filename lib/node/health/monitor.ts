@@ -11,7 +11,7 @@ import { type Attachers, protocolKey } from "../attach/attachers.ts";
 import type { NodeParts } from "../parts.ts";
 import type { VolumeContext } from "../requests.ts";
 import { type StageRecord, stagedAt } from "../state/stage-records.ts";
-import { hasLostDisk, lostDisk, mountFindings } from "./findings.ts";
+import { checkMount } from "./findings.ts";
 
 /** How many volumes are checked at once. */
 const atOnce = 8;
@@ -80,14 +80,13 @@ export class VolumeHealthMonitor {
       return isGone ? [{ reason: "NotMounted", message: `the volume is no longer mounted at ${at}` }] : [];
     }
     this.#seenMounted.add(record.volumeId);
-    if (await hasLostDisk(record, this.#parts.disks)) return [lostDisk(record)];
-    const ofMount = await mountFindings(top, record, this.#parts.mounts, signal);
-    return [...ofMount, ...(await this.pathFindings(record))];
+    return await this.withPaths(record, (await checkMount(top, record, this.#parts, signal)).findings);
   }
 
-  /** The problems of the paths to a staged volume. */
-  async pathFindings(record: StageRecord): Promise<readonly Finding[]> {
-    return (await this.#parts.attachers.get(record.protocol)?.health?.(record)) ?? [];
+  /** Adds the problems of the paths to a staged volume to those of its mount; without its disk, they say nothing more. */
+  async withPaths(record: StageRecord, found: readonly Finding[]): Promise<readonly Finding[]> {
+    if (found.some(({ reason }) => reason === "DeviceGone")) return found;
+    return [...found, ...((await this.#parts.attachers.get(record.protocol)?.health?.(record)) ?? [])];
   }
 
   /** The conditions known now, without new checks. */

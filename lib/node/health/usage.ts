@@ -1,9 +1,8 @@
 import type { BigIntStatsFs } from "node:fs";
 import { statfs } from "node:fs/promises";
 import { maxInt64 } from "../../core/bytes.ts";
-import type { Call } from "../../core/call.ts";
+import type { Call, Log } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { isLocalName, type Mount } from "../../core/mountinfo.ts";
 import type { Condition } from "../../health/condition-tracker.ts";
 import type { Finding } from "../../health/finding.ts";
 import { type CommandRunner, run } from "../../io/runner.ts";
@@ -11,7 +10,7 @@ import { bounded, isOnLocalFilesystem, statMs } from "../mount/files.ts";
 import type { MountTable } from "../mount/mount-table.ts";
 import type { NodeParts } from "../parts.ts";
 import type { StageRecord } from "../state/stage-records.ts";
-import { failureFinding, hasLostDisk, lostDisk, mountFindings, mountTableFindings } from "./findings.ts";
+import { checkMount } from "./findings.ts";
 import type { VolumeHealthMonitor } from "./monitor.ts";
 
 /** One entry of NodeGetVolumeStats: bytes or inodes. Never negative, at most 2^63 - 1. */
@@ -44,47 +43,34 @@ export function usageOf({ bsize, blocks, bfree, bavail, files, ffree }: StatfsCo
   return [bytes, { unit: "inodes", total: carried(files), available: carried(ffree), used: carried(files - ffree) }];
 }
 
-/** Time limit for a measurement, in milliseconds, independent of the calls that wait for it: two runs of a program. */
-const measureMs = 2 * statMs + 1_000;
+/** Time limit for a measurement, in milliseconds, independent of the calls that wait for it: three runs of a program. */
+const measureMs = 3 * statMs + 1_000;
 
 const again = /Resource temporarily unavailable/;
 
-/** Measures file systems, one measurement per volume at a time, which concurrent callers share and cannot cancel. */
-export class UsageReader {
-  readonly #runner: CommandRunner;
-  readonly #running = new Map<string, Promise<readonly Usage[]>>();
+/** The usage at a real mount point. Throws "deadline-exceeded" or "unavailable" when it does not answer. */
+async function measured(path: string, table: MountTable, runner: CommandRunner, signal: AbortSignal) {
+  const counts = isOnLocalFilesystem(path, table)
+    ? bounded(statfs(path, { bigint: true }), `measuring ${path}`, signal)
+    : askProgram(path, runner, signal);
+  return usageOf(await counts);
+}
 
-  constructor(runner: CommandRunner) {
-    this.#runner = runner;
-  }
-
-  /** The usage at a real mount point. Throws "deadline-exceeded" or "unavailable" when it does not answer. */
-  async measure(volumeId: string, path: string, table: MountTable, signal: AbortSignal): Promise<readonly Usage[]> {
-    const answer = this.#running.get(volumeId) ?? this.#begin(volumeId, path, table);
-    return await bounded(answer, `measuring ${path}`, signal);
-  }
-
-  #begin(volumeId: string, path: string, table: MountTable): Promise<readonly Usage[]> {
-    const signal = AbortSignal.timeout(measureMs);
-    const work = isOnLocalFilesystem(path, table)
-      ? bounded(statfs(path, { bigint: true }), `measuring ${path}`, signal)
-      : this.#askProgram(path, signal);
-    const answer = work.then(usageOf).finally(() => this.#running.delete(volumeId));
-    this.#running.set(volumeId, answer);
-    return answer;
-  }
-
-  /** Runs stat(1). The first request to a new SMB mount may fail with EAGAIN, which says nothing about the volume. */
-  async #askProgram(path: string, signal: AbortSignal, isLast = false): Promise<StatfsCounts> {
-    const task = `measuring ${path}`;
-    const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", path], timeoutMs: statMs } as const;
-    const output = await run(this.#runner, command, task, signal);
-    const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
-    if (counts) return counts;
-    if (!isLast && again.test(output.stderr)) return await this.#askProgram(path, signal, true);
-    const text = `${task} failed: ${output.stderr.trim().slice(0, 300) || "the output of stat is invalid"}`;
-    throw new CsiError("unavailable", text);
-  }
+/** Runs stat(1). The first request to a new SMB mount may fail with EAGAIN, which says nothing about the volume. */
+async function askProgram(
+  path: string,
+  runner: CommandRunner,
+  signal: AbortSignal,
+  isLast = false,
+): Promise<StatfsCounts> {
+  const task = `measuring ${path}`;
+  const command = { argv: ["stat", "-f", "-c", "%S %b %f %a %c %d", path], timeoutMs: statMs } as const;
+  const output = await run(runner, command, task, signal);
+  const counts = output.exitCode === 0 ? parseCounts(output.stdout) : undefined;
+  if (counts) return counts;
+  if (!isLast && again.test(output.stderr)) return await askProgram(path, runner, signal, true);
+  const text = `${task} failed: ${output.stderr.trim().slice(0, 300) || "the output of stat is invalid"}`;
+  throw new CsiError("unavailable", text);
 }
 
 /** The six numbers of `stat -f -c "%S %b %f %a %c %d"` (stat(1)), or undefined for any other text. */
@@ -113,66 +99,60 @@ export interface VolumeMeasurement {
   readonly failure: CsiError | undefined;
 }
 
-/** Measures mounted volumes, and records the problems found. */
+/**
+ * Measures mounted volumes, and records the problems found: one measurement per volume at a time, which concurrent callers share and
+ * cannot cancel.
+ */
 export class VolumeStats {
+  readonly #running = new Map<string, Promise<VolumeMeasurement>>();
   readonly #parts: NodeParts;
-  readonly #usages: UsageReader;
+  readonly #runner: CommandRunner;
   readonly #monitor: VolumeHealthMonitor;
 
-  constructor(parts: NodeParts, usages: UsageReader, monitor: VolumeHealthMonitor) {
+  constructor(parts: NodeParts, runner: CommandRunner, monitor: VolumeHealthMonitor) {
     this.#parts = parts;
-    this.#usages = usages;
+    this.#runner = runner;
     this.#monitor = monitor;
   }
 
   /** Measures a volume. Throws errors that say nothing about the volume. */
   async measure(seen: MountedVolume, call: Call): Promise<VolumeMeasurement> {
-    const { path, table, record } = seen;
-    const mount = table.top(path);
+    const { volumeId, path } = seen;
+    const begin = () => {
+      const work = this.#measure(seen, call.log, AbortSignal.timeout(measureMs));
+      const answer = work.finally(() => this.#running.delete(volumeId));
+      this.#running.set(volumeId, answer);
+      return answer;
+    };
+    return await bounded(this.#running.get(volumeId) ?? begin(), `measuring ${path}`, call.signal);
+  }
+
+  async #measure(seen: MountedVolume, log: Log, signal: AbortSignal): Promise<VolumeMeasurement> {
+    const { volumeId, path, table, record } = seen;
+    const { state, error, findings } = await checkMount(table.top(path), record, this.#parts, signal);
+    const conditions = record
+      ? this.#monitor.see(volumeId, await this.#monitor.withPaths(record, findings), log)
+      : untracked(findings);
+    // A file system still answers from memory when its disk is gone, and often when it has failed.
+    const isGone = state === "silent" || findings.some(({ reason }) => reason === "DeviceGone");
+    if (isGone) return { usage: [], conditions, failure: error };
     try {
-      const usage = await this.#usage(seen, call);
-      // A server has just answered; a failed disk may still be measurable through its file system.
-      const isDisk = mount && isLocalName(mount.fsType);
-      const found = isDisk
-        ? await mountFindings(mount, record, this.#parts.mounts, call.signal)
-        : tableFindings(mount, record);
-      return { usage, conditions: await this.conditionsAfter(seen, found, call), failure: undefined };
-    } catch (error) {
-      if (!(error instanceof CsiError) || call.signal.aborted) throw error;
-      const isLost = record !== undefined && (await hasLostDisk(record, this.#parts.disks));
-      const finding = isLost ? lostDisk(record) : failureFinding(error, mount);
-      if (!finding) throw error;
-      const conditions = await this.conditionsAfter(seen, [...tableFindings(mount, record), finding], call);
-      return { usage: [], conditions, failure: error };
+      return { usage: await this.#usage(seen, signal), conditions, failure: undefined };
+    } catch (failure) {
+      if (state === "failed") return { usage: [], conditions, failure: error };
+      throw failure;
     }
   }
 
   /** The problems of a mounted volume that csimux did not stage. Throws errors that say nothing about it. */
   async health({ path, table }: MountedVolume, call: Call): Promise<readonly Condition[]> {
-    const mount = table.top(path);
-    const found = mount ? await mountFindings(mount, undefined, this.#parts.mounts, call.signal) : [];
-    return found.map(each => ({ ...each, ms: 0 }));
+    return untracked((await checkMount(table.top(path), undefined, this.#parts, call.signal)).findings);
   }
 
-  /** The conditions after a check; for a volume that csimux did not stage, they are just the findings. */
-  async conditionsAfter(
-    { volumeId, record }: Pick<MountedVolume, "volumeId" | "record">,
-    found: readonly Finding[],
-    call: Call,
-  ): Promise<readonly Condition[]> {
-    if (!record) return found.map(each => ({ ...each, ms: 0 }));
-    const ofPaths = found.some(({ reason }) => reason === "DeviceGone") ? [] : await this.#monitor.pathFindings(record);
-    return this.#monitor.see(volumeId, [...found, ...ofPaths], call.log);
-  }
-
-  /** Checks the disk first: a file system still answers from memory when its disk is gone. */
-  async #usage({ volumeId, path, table, record }: MountedVolume, call: Call): Promise<readonly Usage[]> {
-    if (record && (await hasLostDisk(record, this.#parts.disks)))
-      throw new CsiError("unavailable", `the disk of volume "${volumeId}" is gone from this node; stage it again`);
+  async #usage({ path, table, record }: MountedVolume, signal: AbortSignal): Promise<readonly Usage[]> {
     if (record?.kind === "block") return [{ unit: "bytes", total: carried(await this.#parts.disks.bytes(path)) }];
-    return await this.#usages.measure(volumeId, path, table, call.signal);
+    return await measured(path, table, this.#runner, signal);
   }
 }
 
-const tableFindings = (mount: Mount | undefined, record: StageRecord | undefined): readonly Finding[] =>
-  mount ? mountTableFindings(mount, record) : [];
+const untracked = (findings: readonly Finding[]): readonly Condition[] => findings.map(each => ({ ...each, ms: 0 }));

@@ -10,7 +10,7 @@ export interface Identity {
 }
 
 /** The kernel's suffix of the root of a mount whose folder or file was removed. */
-const removed = "//deleted";
+export const removedSuffix = "//deleted";
 
 /** Types whose name in the kernel differs from that given to mount(8): "nfs" becomes "nfs4", "smb3" is "cifs". */
 const families: Readonly<Record<string, string>> = {
@@ -68,9 +68,9 @@ export class MountTable {
     return top !== undefined && familyOf(top.fsType) === familyOf(fsType);
   }
 
-  /** Whether the topmost mount at this path shows a folder or file that was removed, as a device file with its disk. */
-  showsRemoved(path: string): boolean {
-    return this.top(path)?.root.endsWith(removed) ?? false;
+  /** Whether another mount point shows the file system of a mount. */
+  isElsewhere({ device, at }: Mount): boolean {
+    return this.#mounts.some(mount => mount.device === device && mount.at !== at);
   }
 
   /** Whether the device file of this name is mounted anywhere, as that of a block volume. */
@@ -80,7 +80,7 @@ export class MountTable {
 
   /** Whether any mount at this path shows this folder, even if the folder has been removed since. */
   shows(path: string, wanted: Identity): boolean {
-    const kept = (root: string): string => (root.endsWith(removed) ? root.slice(0, -removed.length) : root);
+    const kept = (root: string): string => (root.endsWith(removedSuffix) ? root.slice(0, -removedSuffix.length) : root);
     const here = this.#mounts.filter(mount => mount.at === path && mount.device === wanted.device);
     return here.some(mount => kept(mount.root) === kept(wanted.root));
   }

@@ -119,7 +119,3 @@ export async function mountHealth(mount: Mount, runner: CommandRunner, signal: A
     throw commandFailure(error, `checking ${mount.at}`);
   }
 }
-
-/** The error for a mount that must not be touched while its server does not answer. */
-export const serverSilent = (volumeId: string, { source, at }: Mount): CsiError =>
-  new CsiError("unavailable", `volume "${volumeId}": the server of ${source}, mounted at ${at}, does not answer`);

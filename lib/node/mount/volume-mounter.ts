@@ -1,11 +1,12 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError, isFinal } from "../../core/errors.ts";
+import { CsiError, isFinal, messageOf } from "../../core/errors.ts";
 import { mkfsOptionsKey } from "../../core/mkfs-options.ts";
 import type { Mount } from "../../core/mountinfo.ts";
 import type { Attached, AttachedDevice, AttachedShare, AttachRequest } from "../attach/attacher.ts";
 import type { ExclusiveDisk } from "../disks/block-device.ts";
 import type { Disks } from "../disks/disk-filesystems.ts";
 import { isMountedAs } from "../disks/filesystems.ts";
+import { type CheckedMount, checkMount } from "../health/findings.ts";
 import type { NodeParts } from "../parts.ts";
 import { nomadFolderOf } from "../state/mount-points.ts";
 import {
@@ -20,7 +21,6 @@ import { ensureFile, ensureFolder } from "./files.ts";
 import { lackingFlags, otherFlags } from "./flags.ts";
 import { type Identity, isWithin, type MountTable, sameFolder } from "./mount-table.ts";
 import { type FilesystemMount, type Mounts, mountMismatch } from "./mounts.ts";
-import { serverSilent } from "./unmounter.ts";
 
 /** Time limit for each of several servers, in milliseconds: the whole call has two minutes. */
 const oneOfSeveralMs = 10_000;
@@ -47,10 +47,12 @@ interface StagingStep extends AttachedStaging {
 export class VolumeMounter {
   readonly #mounts: Mounts;
   readonly #disks: Disks;
+  readonly #check: (mount: Mount | undefined, step: StagingStep) => Promise<CheckedMount>;
 
-  constructor({ mounts, disks }: Pick<NodeParts, "mounts" | "disks">) {
-    this.#mounts = mounts;
-    this.#disks = disks;
+  constructor(parts: Pick<NodeParts, "mounts" | "disks">) {
+    this.#mounts = parts.mounts;
+    this.#disks = parts.disks;
+    this.#check = (mount, { writer, call }) => checkMount(mount, writer.record, parts, call.signal);
   }
 
   /** An existing mount stays if an equal earlier call made it; any other is refused as "already-exists". */
@@ -83,10 +85,10 @@ export class VolumeMounter {
     const sources = [share.source, ...(share.alternatives ?? [])];
     const isOurs = sources.some(source => table.isOf(at, { fsType: share.fsType, source }));
     const known = (isOurs ? top : writer.record.shows) ?? matchesNothing(share.source);
-    const health = sameFolder(top, known) ? await this.#mounts.health(top, call.signal) : "fine";
-    if (health === "silent") throw serverSilent(writer.record.volumeId, top);
+    const seen = sameFolder(top, known) ? await this.#check(top, step) : undefined;
+    if (seen?.state === "silent") throw seen.error;
     const halfMade = !isOurs && wasInterrupted(share, step);
-    if (health === "stale" || halfMade) {
+    if (seen?.state === "failed" || halfMade) {
       const why = halfMade ? "an interrupted call mounted it" : "its server no longer knows it";
       call.log.warn(`mounting a staged volume again: ${why}`, { at, source: top.source });
       await this.#mounts.unmount(at, table, call);
@@ -97,38 +99,56 @@ export class VolumeMounter {
   }
 
   async #disk(device: AttachedDevice, given: StagingStep): Promise<void> {
-    const step = await this.#withoutDead(device, given);
+    const step = await this.#withoutFailed(device, given);
     const { wanted, table, call, at } = step;
     // The device stays open meanwhile, so that its name and number stay its own.
     const held = await this.#disks.hold(device, call);
     try {
       const mounted = table.top(at) ? await this.#mountedDisk(device, step) : await this.#mountDisk(device, held, step);
+      // The file system is still the failed one if something uses it that this process does not see, such as a container.
+      const { state, error } = await this.#check((await this.#mounts.table()).top(at), step);
+      if (state === "failed" || state === "silent") throw error;
       // Also for an existing mount: the call that made it may have been interrupted before growing it.
-      if (!wanted.readonly) await this.#disks.grow(mounted, at, call);
+      if (wanted.readonly || state !== "fine") return;
+      await this.grow(mounted, step.writer, call).catch((error: unknown) => {
+        if (!isFinal(error)) throw error;
+        call.log.warn("the file system of a staged volume does not grow", { at, reason: messageOf(error) });
+      });
     } finally {
       await held.release();
     }
   }
 
-  /** Unmounts what a lost disk has left at the staging path. */
-  async #withoutDead(device: AttachedDevice, step: StagingStep): Promise<StagingStep> {
-    if (!(await this.#isDead(device, step))) return step;
-    const { table, call, at } = step;
-    call.log.warn("mounting a staged volume again: its disk was lost and came back as another one", { at });
-    await this.#mounts.unmount(at, table, call);
-    return { ...step, table: await this.#mounts.table() };
+  /** As Disks.grow, at the staging path. What the file system withholds from a pod stays in the record; no pod has to wait for it. */
+  async grow(mounted: MountedFilesystem, writer: StageRecordWriter, call: Call): Promise<bigint> {
+    try {
+      const bytes = await this.#disks.grow(mounted, stagedAt(writer.record), call);
+      await writer.save({ notGrown: undefined });
+      return bytes;
+    } catch (error) {
+      if (isFinal(error)) await writer.save({ notGrown: messageOf(error) });
+      throw error;
+    }
   }
 
-  /** Whether the mount is this volume's, but of a disk that the kernel no longer has: it can never be used again. */
-  async #isDead({ identity, number }: AttachedDevice, { writer, table, at }: StagingStep): Promise<boolean> {
-    const { attached, shows } = writer.record;
-    if (attached?.kind !== "device" || attached.identity !== identity) return false;
-    const isOurs = shows !== undefined && table.shows(at, shows);
-    // For block access, the device file was removed with its disk; the new file may have the same name and number.
-    if (isOurs && table.showsRemoved(at)) return true;
-    return (
-      isOurs && attached.number !== number && (await this.#disks.isGone(attached.mounted?.number ?? attached.number))
-    );
+  /**
+   * Unmounts a file system or device file of this volume that has failed, so that it is mounted again. If anything else shows the file
+   * system, that would be the same one again, unless its disk came back as another one: throws "unavailable".
+   */
+  async #withoutFailed({ identity, number }: AttachedDevice, step: StagingStep): Promise<StagingStep> {
+    const { writer, table, call, at } = step;
+    const { attached, shows, kind } = writer.record;
+    const top = table.top(at);
+    if (!top || attached?.kind !== "device" || attached.identity !== identity) return step;
+    if (!shows || !table.shows(at, shows)) return step;
+    const { state, error } = await this.#check(top, step);
+    const isAnother = kind === "block" || (state === "failed" && attached.number !== number);
+    const isInUse = !isAnother && table.isElsewhere(top);
+    if (state === "silent" || (state === "failed" && isInUse)) throw error;
+    if (state === "fine" || isInUse) return step;
+    call.log.warn("mounting a staged volume again", { at, reason: messageOf(error) });
+    await this.#mounts.unmount(at, table, call);
+    return { ...step, table: await this.#mounts.table() };
   }
 
   async #mountDisk(device: AttachedDevice, held: ExclusiveDisk, step: StagingStep): Promise<MountedFilesystem> {
@@ -164,7 +184,7 @@ export class VolumeMounter {
 
   /** Block access: binds the device file to a file in the staging folder. */
   async #file(device: AttachedDevice, given: StagingStep): Promise<void> {
-    const step = await this.#withoutDead(device, given);
+    const step = await this.#withoutFailed(device, given);
     const { writer, table, call, at } = step;
     const shows = table.identity(device.path);
     const { attached } = writer.record;

@@ -69,6 +69,8 @@ export interface StageRecord {
   readonly attached: AttachedAs | undefined;
   /** Data that the attacher needs to detach the volume. */
   readonly notes: AttachmentNotes;
+  /** Why the file system is smaller than its disk. */
+  readonly notGrown?: string | undefined;
   readonly published: readonly PublishedTarget[];
   readonly further?: readonly FurtherStaging[];
 }
@@ -189,6 +191,7 @@ const isRecord = (value: Readonly<Record<string, unknown>>): value is Readonly<R
   isIdentity(value["shows"]) &&
   isAttached(value["attached"]) &&
   isTexts(value["notes"]) &&
+  (value["notGrown"] === undefined || hasTexts(value, ["notGrown"])) &&
   Array.isArray(value["published"]) &&
   value["published"].every(isPublished) &&
   (value["further"] === undefined || (Array.isArray(value["further"]) && value["further"].every(isFurther)));
@@ -230,7 +233,8 @@ export const isSameStaging = (before: StageRecord | undefined, record: StageReco
 export const isSameUse = (before: StageRecord | undefined, record: StageRecord): boolean =>
   before !== undefined && isSameStaging({ ...before, flags: record.flags }, record);
 
-const rest = ({ shows, context, attached, notes }: StageRecord) => ({
+const rest = ({ shows, context, attached, notes, notGrown }: StageRecord) => ({
+  notGrown,
   shows: { ...shows },
   context,
   attached: { ...attached },

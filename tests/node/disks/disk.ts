@@ -16,8 +16,14 @@ import { tmpdir } from "node:os";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
 import { deviceNumber } from "../../../lib/node/disks/block-device.ts";
-import { DiskFilesystems, type DiskSettings, type PrepareRequest } from "../../../lib/node/disks/disk-filesystems.ts";
+import {
+  DiskFilesystems,
+  type DiskSettings,
+  type Disks,
+  type PrepareRequest,
+} from "../../../lib/node/disks/disk-filesystems.ts";
 import { isHostRoot } from "../../root.ts";
+import { pause } from "../../waiting.ts";
 import { local } from "../lab.ts";
 
 /** Whether this machine has loop devices; the tests that need them are skipped visibly without them. */
@@ -131,4 +137,33 @@ export function held({ root }: { readonly root: string }, name: string, disk: Di
   symlinkSync(disk.path, join(root, "dev", name));
   const file = openSync(disk.path, constants.O_RDONLY | constants.O_EXCL);
   return () => closeSync(file);
+}
+
+/** What a node does with disks, some of it in another way. */
+export const changed = (disks: Disks, own: Partial<Disks>): Disks => ({
+  hold: (...words) => disks.hold(...words),
+  prepare: (...words) => disks.prepare(...words),
+  grow: (...words) => disks.grow(...words),
+  protect: (...words) => disks.protect(...words),
+  isGone: (...words) => disks.isGone(...words),
+  bytes: (...words) => disks.bytes(...words),
+  ...own,
+});
+
+/** Creates the device files of this many partitions if they are missing. */
+export function nodesOf(path: string, count: number): Disposable {
+  const made = sh(
+    'for p in $(seq -f "$1p%.0f" "$2"); do [ -e "$p" ] || { mknod "$p" b $(tr : " " <"/sys/class/block/${p##*/}/dev"); echo "$p"; }; done',
+    path,
+    `${count}`,
+  );
+  return { [Symbol.dispose]: () => sh("rm -f -- $1", made) };
+}
+
+/** Stages again, as the kubelet does, while a mount namespace that another test makes has a copy of what was unmounted. */
+export async function unused<T>(stage: () => Promise<T>): Promise<T> {
+  for (const end = Date.now() + 20_000; ; await pause(50)) {
+    const answer = await stage();
+    if (!/^unavailable: .*end all pods that use it/.test(String(answer)) || Date.now() > end) return answer;
+  }
 }

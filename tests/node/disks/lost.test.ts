@@ -28,7 +28,7 @@ const disks: Disks = {
   prepare: async () => {
     throw new Error("only for block access");
   },
-  grow: async () => {},
+  grow: async () => 64n << 20n,
   async protect(path, isProtected) {
     changed.push(isProtected ? "read-only" : "writable");
     if (lost.has(await numberAt(path))) throw new CsiError("unavailable", "No such device or address");

@@ -2,7 +2,7 @@ import { expect, test } from "bun:test";
 import { truncateSync } from "node:fs";
 import { CommandError, type CommandRunner } from "../../../lib/io/runner.ts";
 import { callOf, codeOf, local, spying } from "../lab.ts";
-import { Disk, hasLoops, hasProgram, leastFor, sh } from "./disk.ts";
+import { Disk, hasLoops, hasProgram, leastFor, nodesOf, sh } from "./disk.ts";
 
 /** Scripts that turn the disk $1 into one that must never be formatted. */
 const disks: Readonly<Record<string, { readonly script: string; readonly needs?: string }>> = {
@@ -167,13 +167,3 @@ test.skipIf(!hasLoops || !hasProgram("sfdisk"))(
     expect(found.number).not.toBe(disk.device.number);
   },
 );
-
-/** Creates the device files of this many partitions if they are missing. */
-function nodesOf(path: string, count: number): Disposable {
-  const made = sh(
-    'for p in $(seq -f "$1p%.0f" "$2"); do [ -e "$p" ] || { mknod "$p" b $(tr : " " <"/sys/class/block/${p##*/}/dev"); echo "$p"; }; done',
-    path,
-    `${count}`,
-  );
-  return { [Symbol.dispose]: () => sh("rm -f -- $1", made) };
-}

@@ -5,8 +5,8 @@ import { CsiError } from "../../../lib/core/errors.ts";
 import type { Attached, Attacher } from "../../../lib/node/attach/attacher.ts";
 import type { Disks } from "../../../lib/node/disks/disk-filesystems.ts";
 import type { NodeVolumes } from "../../../lib/node/volumes.ts";
-import { callOf, codeOf, isRoot, Lab, local, mountinfo, writer } from "../lab.ts";
-import { Disk, hasLoops, sh } from "./disk.ts";
+import { callOf, codeOf, isRoot, keptLog, Lab, local, mountinfo, writer } from "../lab.ts";
+import { changed, Disk, hasLoops } from "./disk.ts";
 
 let lab: Lab;
 beforeEach(async () => {
@@ -49,23 +49,26 @@ test.skipIf(!isRoot)("no failure is final while the volume is mounted, so that t
 
 for (const detaches of [true, false])
   test.skipIf(!hasLoops)(
-    `a disk that cannot be grown stays a staged volume (its protocol detaches: ${detaches})`,
+    `a disk that cannot be grown is staged, and says so until it has grown (its protocol detaches: ${detaches})`,
     async () => {
       using disk = new Disk();
-      sh('mkfs.ext4 -q "$1"', disk.path);
-      const disks: Disks = {
-        hold: async () => ({ prove: async () => {}, release: async () => {} }),
-        prepare: async () => ({ source: disk.path, number: disk.device.number, fsType: "ext4", options: [] }),
-        grow: () => Promise.reject(new CsiError("failed-precondition", "resize2fs: not found")),
-        protect: async () => {},
-        isGone: async () => false,
-        bytes: async () => 64n << 20n,
+      const failure: { now: CsiError | undefined } = {
+        now: new CsiError("failed-precondition", "resize2fs: not found"),
       };
-      const { node, state } = nodeOf(() => disk.device, disks, detaches);
-      for (let times = 0; times < 3; times++) {
-        expect(await codeOf(stage(node))).toBe("unavailable");
-        expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([0, ["staging/a"], 1]);
-      }
+      const grow = async () => (failure.now ? Promise.reject(failure.now) : 64n << 20n);
+      const { node, state } = nodeOf(() => disk.device, changed(lab.disks(local), { grow }), detaches);
+      const health = async () => (await node.health({ volumeId: "a", path: "" }, callOf())).map(({ reason }) => reason);
+      const expand = () => codeOf(node.expand({ volumeId: "a", path: lab.at("staging", "a") }, undefined, callOf()));
+      const { log, warnings } = keptLog();
+      for (let times = 0; times < 2; times++) await node.stage(lab.stage("a", { context }), callOf(undefined, log));
+      expect(warnings).toEqual(Array(2).fill("the file system of a staged volume does not grow"));
+      expect([await expand(), await health()]).toEqual(["failed-precondition", ["NotGrown"]]);
+      failure.now = undefined;
+      expect([await expand(), await health()]).toEqual(["ok", []]);
+      // The next call may know more.
+      failure.now = new CsiError("unavailable", "the disk does not exist");
+      expect(await codeOf(stage(node))).toBe("unavailable");
+      expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([0, ["staging/a"], 1]);
       await unstage(node);
       expect([state.detached, await lab.mounted(), (await records()).length]).toEqual([detaches ? 1 : 0, [], 0]);
     },

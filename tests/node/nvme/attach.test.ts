@@ -93,7 +93,7 @@ test("a namespace of another storage system, whose subsystem has the same name, 
   host.elsewhere.add(two);
   await volume().attach(host);
   const other = new FakeVolume("b", { node_attach_driver: "nvmeof", nqn, nsid: "1", transport: `tcp://${two}` });
-  const limited = { ...callOf(AbortSignal.timeout(300)), secrets: {} };
+  const limited = callOf(AbortSignal.timeout(300));
   const wanted = { ...other, publishContext: {}, capability: writer, readonly: false, table: new MountTable([]) };
   expect(await codeOf(host.attacher().attach(wanted, other.note, limited))).toBe("unavailable");
   await other.detach(host);

@@ -76,7 +76,9 @@ test.skipIf(!isRoot)(
     await copyTable();
     const smb = { node_attach_driver: "smb", server: "nas", share: "data" };
     const stage = (node: NodeVolumes, username: string) =>
-      codeOf(node.stage(lab.stage("a", { context: smb }), { ...callOf(), secrets: { username, password: "secret" } }));
+      codeOf(
+        node.stage(lab.stage("a", { context: smb }), callOf(undefined, undefined, { username, password: "secret" })),
+      );
     expect(await stage(nodeWith(true), "joe")).not.toBe("ok");
     // The secret was changed meanwhile. After a final failure, the kubelet would never unstage the volume.
     expect(await stage(nodeWith(), "joe,uid=0")).toBe("unavailable");
