@@ -161,6 +161,8 @@ export class Volumes {
     const handle = this.#context.handles.known(text, "volume");
     return this.#change("modify", handle, fingerprint([properties]), call, async own => {
       using lease = await this.#context.connections.lease(handle.connection, "retry");
+      // As with CreateVolume, any volume has no properties.
+      if (Object.keys(properties).length === 0) return void (await this.#read(lease.connection, handle.id, own));
       const modification = ability(lease.connection, "modify");
       await this.#context.calls.make(lease.connection, () => modification.modify(handle.id, properties, own));
     });
