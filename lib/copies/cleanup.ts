@@ -1,13 +1,12 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf, hasCode, ignoreNotFound } from "../core/errors.ts";
+import { CsiError, detailOf, ignoreNotFound } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
 import { pause, TimeLimit } from "../core/time.ts";
 import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
-import type { Driver } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import { ability } from "../mux/placement.ts";
 import type { UseDriver } from "./copy-work.ts";
-import type { CopyCreation } from "./create-volume.ts";
+import { type CopyCreation, isVolume } from "./create-volume.ts";
 import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
 import { type CopyRecord, recordOf } from "./record.ts";
@@ -106,30 +105,20 @@ export class CleanUp {
     }
     // By the wall clock, which alone outlives a restart: set wrongly ahead, it makes paused copies unwanted.
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
-    const step = nextStep("clean-up", { record, lease: copies.observeLease(target, record), isWanted });
+    const isMade = await this.#parts.use(connection, driver => isVolume(driver, target, call));
+    const lease = copies.observeLease(target, record);
+    const step = nextStep("clean-up", { record, isVolume: isMade, hasContent: true, lease, isWanted });
     if (step === "forget") return this.#removal.forgetFinished(target, record, call);
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
     const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
     if (now?.record === stored.record && copies.observeLease(target, record) !== "held")
-      await this.#drop(target, record, call);
+      await this.#removal.remove(target, record, call);
   }
 
   #keptSeconds({ state, role }: CopyRecord): number {
     if (state === "cancelled") return cancelledSeconds;
     return role === "move" ? moveSeconds : this.#parts.copies.settings().keepSeconds;
-  }
-
-  async #drop(target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    try {
-      await this.#removal.remove(target, record, call);
-    } catch (error) {
-      if (!hasCode(error, "failed-precondition")) throw error;
-      // The target became the volume, but its process ended before it wrote that into the record.
-      if (await this.#parts.use(target.connection, driver => isVolume(driver, target, call)))
-        return this.#removal.forgetFinished(target, record, call);
-      call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
-    }
   }
 
   /** Ends the protection of a snapshot if the target's connection answers that there is no record of the copy. */
@@ -174,11 +163,7 @@ export async function cancelCopy(
   if (!(await find())) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
   for (;;) {
     const left = await find();
-    const step = nextStep("cancel", {
-      record: left,
-      isVolume: await on(({ driver }) => isVolume(driver, target, call)),
-      lease: left ? copies.observeLease(target, left) : "none",
-    });
+    const step = nextStep("cancel", await on(connection => copying.known(connection, target, left, call)));
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
     // Once more for a copy that was removed and begun again meanwhile.
@@ -189,16 +174,6 @@ export async function cancelCopy(
       if (left) await removal.removeCancelled(target, left, call);
       return { target: volume };
     }
-  }
-}
-
-/** Whether a target has become the volume already; its record may not say so yet. */
-export async function isVolume({ reading }: Driver, target: Handle, call: Call): Promise<boolean> {
-  try {
-    return (await reading?.get(target.id, call)) !== undefined;
-  } catch (error) {
-    ignoreNotFound(error);
-    return false;
   }
 }
 
@@ -218,15 +193,8 @@ export async function beforeDelete(
   if (mayHave && !(await calls.make(connection, () => mayHave(target.id, call)))) return;
   const record = await copying.find(connection, target, call);
   if (!record) return;
-  const step = nextStep("delete", { record, lease: copies.observeLease(target, record) });
+  const step = nextStep("delete", await copying.known(connection, target, record, call));
   if (step === "wait") throw copies.whyHeld(target, record);
-  if (step === "forget") return removal.forgetDeleted(target, record, call);
-  try {
-    await removal.remove(target, record, call);
-  } catch (error) {
-    if (!hasCode(error, "failed-precondition")) throw error;
-    // Perhaps it became the volume, but its process ended before it wrote that into the record. Without a record, no call finds a target again.
-    if (!(await calls.make(connection, () => isVolume(connection.driver, target, call)))) throw error;
-    await removal.forgetDeleted(target, record, call);
-  }
+  if (step === "forget") await removal.forgetDeleted(target, record, call);
+  else await removal.remove(target, record, call);
 }

@@ -156,7 +156,7 @@ describe("two processes", () => {
       return { ...whole, copyTarget: { ...whole.copyTarget, find } };
     };
     const two = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
-    expect(await codeOf(make(two))).toBe("failed-precondition");
+    expect(await codeOf(asked(() => make(two)))).toBe("failed-precondition");
     expect([...on("b").volumes.keys(), ...on("b").targets.keys()]).toEqual([]);
     await Promise.all([one.stop(1_000), two.stop(1_000)]);
   });
