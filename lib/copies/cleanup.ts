@@ -1,7 +1,7 @@
 import type { Call } from "../core/call.ts";
 import { CsiError, detailOf, ignoreNotFound } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { pause, TimeLimit } from "../core/time.ts";
+import { pause, TimeLimit, unlessAborted } from "../core/time.ts";
 import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
 import type { Connection } from "../mux/connection.ts";
 import { ability } from "../mux/placement.ts";
@@ -140,8 +140,8 @@ export class CleanUp {
 const lookMs = 1_000;
 
 /**
- * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the mark with its next heartbeat,
- * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
+ * Cancels an unfinished copy and removes its data. The mark comes first: whatever hangs, each process learns of it. One that works on
+ * the copy reads the mark with its next heartbeat, ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
  * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
  * volume, or becomes one before the process that makes it so has seen the mark.
  */
@@ -157,20 +157,23 @@ export async function cancelCopy(
   const on = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
     parts.connections.use(target.connection, "retry", work);
   const find = () => on(connection => copying.find(connection, target, call));
-  const running = copies.running(target);
-  running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
-  await running?.done;
-  if (!(await find())) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
+  const ended = AbortSignal.any([client, call.signal]);
+  let isKnown = false;
   for (;;) {
     const left = await find();
+    isKnown ||= left !== undefined;
+    if (!isKnown) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
     const step = nextStep("cancel", await on(connection => copying.known(connection, target, left, call)));
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
     // Once more for a copy that was removed and begun again meanwhile.
     if (step === "mark")
       await on(connection => ability(connection, "copyTarget").markCancelled(target.id, call)).catch(ignoreNotFound);
-    else if (step === "wait") await pause(lookMs, AbortSignal.any([client, call.signal]));
-    else {
+    else if (step === "wait") {
+      const running = copies.running(target);
+      running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
+      await (running ? unlessAborted(running.done, ended, () => ended.reason) : pause(lookMs, ended));
+    } else {
       if (left) await removal.removeCancelled(target, left, call);
       return { target: volume };
     }

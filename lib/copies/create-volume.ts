@@ -139,7 +139,8 @@ export class CopyCreation {
 
   /**
    * Ends a copy that the settings no longer allow, and throws "failed-precondition". Removes the copy of a claim, because after a final error
-   * nothing may be left; a move keeps its progress. A source without a valid file forbids nothing.
+   * nothing may be left; a move keeps its progress. Throws "aborted" while programs of the copy do not end. A source without a
+   * valid file forbids nothing.
    */
   async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
     const { connections, copies } = this.#parts;
@@ -152,7 +153,8 @@ export class CopyCreation {
     const error = new CsiError("failed-precondition", text);
     const running = copies.running(target);
     running?.stop(error);
-    await running?.done;
+    if (running && !(await within(running.done, copies.times.answerWithin)))
+      throw new CsiError("aborted", `${text}; its programs have not ended yet; retry`);
     if (record.role === "create") await this.#removeEnded(to, target, call);
     throw error;
   }
