@@ -13,14 +13,8 @@ type Change = (whole: CopyTarget) => Partial<CopyTarget>;
 
 /** A pair whose processes meet at steps of the target. */
 function meeting(world = pair()) {
-  const open = (change: Change, more: Partial<CopyWorldParts> = {}) => {
-    const driver = (name: string) => (): Driver => {
-      const whole = copyDriver(world.on(name), name);
-      const { copyTarget } = whole;
-      return name === "b" && copyTarget ? { ...whole, copyTarget: { ...copyTarget, ...change(copyTarget) } } : whole;
-    };
-    return world.process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])), ...more });
-  };
+  const open = (change: Change, more: Partial<CopyWorldParts> = {}) =>
+    world.changed("b", (_, whole) => ({ copyTarget: { ...whole, ...change(whole) } }), more);
   return { ...world, open };
 }
 

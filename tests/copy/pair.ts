@@ -1,6 +1,8 @@
 import { expect } from "bun:test";
 import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
 import { readRecord } from "../../lib/copies/record.ts";
+import type { CopyTarget } from "../../lib/drivers/copying.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { codeOf } from "../mux/world.ts";
@@ -34,9 +36,21 @@ export function pair() {
   const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));
   const process = (more: Partial<CopyWorldParts> = {}) =>
     copyProcess({ drivers, stream: streamInMemory(storages), ...more });
+  /** A process that sees the storage of one connection through a changed driver, which meets others at its steps. */
+  const changed = (
+    where: string,
+    change: (whole: Driver, target: CopyTarget) => Partial<Driver>,
+    more: Partial<CopyWorldParts> = {},
+  ) => {
+    const driver = (): Driver => {
+      const whole = copyDriver(on(where), where);
+      return whole.copyTarget ? { ...whole, ...change(whole, whole.copyTarget) } : whole;
+    };
+    return process({ drivers: new Map([...drivers, [where, driver]]), ...more });
+  };
   const record = (name = "copy", where = "b") => readRecord(on(where).records.get(name) ?? "", "test");
   const remains = () => [...storages.values()].flatMap(each => each.remains());
-  return { on, hold, reached, release: () => open(), process, record, remains };
+  return { on, hold, reached, release: () => open(), process, changed, record, remains };
 }
 
 /** A process over the pair. */
