@@ -75,7 +75,7 @@ export class CopyCreation {
     return record;
   }
 
-  /** What `nextStep` has to know of the copy with this record. In doubt, nothing has ended: no failure is final. */
+  /** What `nextStep` needs about the copy with this record. In doubt, nothing has ended: no failure is final. */
   async known(connection: Connection, target: Handle, record: CopyRecord | undefined, call: Call): Promise<KnownCopy> {
     const { calls, copies } = this.#parts;
     try {

@@ -86,6 +86,7 @@ describe("two processes that become the holder of one copy at the same time", ()
     const writing = first.write({ dirty: true });
     await until(() => late.length === 0);
     const leaving = first.leave({}, call);
+    // What it must not do would take no longer.
     await Promise.race([leaving, passing(50)]);
     expect(holder()).toBe("first");
     resolve();

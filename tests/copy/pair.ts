@@ -1,6 +1,7 @@
 import { expect } from "bun:test";
+import { seconds } from "../../lib/copies/lease.ts";
 import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
-import { readRecord } from "../../lib/copies/record.ts";
+import { readRecord, writeRecord } from "../../lib/copies/record.ts";
 import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
@@ -68,6 +69,19 @@ export async function complete(more: Partial<CopyWorldParts> = {}) {
   world.release();
   await until(() => world.record().state === "ready");
   return { ...world, one };
+}
+
+/** A pair with a copy that was interrupted, and that its claim has not asked for for three days. */
+export async function abandoned() {
+  const world = pair();
+  world.hold();
+  const one = world.process();
+  expect(await codeOf(make(one))).toBe("aborted");
+  const stopping = one.stop(1_000);
+  world.release();
+  await stopping;
+  world.on("b").records.set("copy", writeRecord({ ...world.record(), asked: seconds() - 73 * 3_600 }));
+  return { ...world, onTarget: () => world.remains().filter(each => !each.startsWith("snapshot")) };
 }
 
 /** The lines of a command. */

@@ -85,35 +85,6 @@ test("deleteStrategy retain succeeds and leaves the volume", async () => {
   expect(world.memory("c").volumes.has("v")).toBe(true);
 });
 
-type World = ReturnType<typeof muxWorld>;
-
-test.each<[string, (world: World) => Promise<unknown>]>([
-  ["expand", ({ volumes }) => volumes.expand("v:c/v", { required: 2n, limit: undefined }, undefined, call)],
-  ["modify", ({ volumes }) => volumes.modify("v:c/v", { speed: "slow" }, call)],
-  ["modify", ({ volumes }) => volumes.create(request("w", "c", { mutable: { speed: "slow" } }), call)],
-  ["groupSnapshots", ({ groupSnapshots }) => groupSnapshots.create("g", ["v:c/v"], {}, call)],
-  ["health", ({ volumes }) => volumes.health("v:c/v", call)],
-])(
-  "a connection without the ability %p refuses with INVALID_ARGUMENT, its name and its driver",
-  async (ability, ask) => {
-    const world = muxWorld(["c"]);
-    world.traits.set("c", { driver: { ...world.memory("c").driver(), [ability]: undefined } });
-    await world.volumes.create(request("v", "c"), call);
-    const error = await failure(ask(world));
-    expect(error).toMatchObject({ code: "invalid-argument" });
-    expect(error?.message).toContain('connection "c" (driver memory) cannot');
-  },
-);
-
-test("a volume whose connection lacks abilities can be changed in no property, and has no condition", async () => {
-  const world = muxWorld(["c"]);
-  world.traits.set("c", { driver: { ...world.memory("c").driver(), modify: undefined, health: undefined } });
-  await world.volumes.create(request("v", "c"), call);
-  await world.volumes.modify("v:c/v", {}, call);
-  expect(await codeOf(world.volumes.modify("v:c/absent", {}, call))).toBe("not-found");
-  expect(await world.volumes.condition("v:c/v", call)).toBeUndefined();
-});
-
 test("a volume is not deleted while it is being copied", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c"), call);
