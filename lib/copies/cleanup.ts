@@ -127,8 +127,9 @@ export class CleanUp {
 const lookMs = 1_000;
 
 /**
- * Cancels an unfinished copy and removes its data. The mark comes first: whatever hangs, each process learns of it. One that works on
- * the copy reads the mark with its next heartbeat, ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
+ * Cancels an unfinished copy and removes its data. The mark comes first: whatever hangs, each process learns of it. One that
+ * works on the copy reads the mark with its next heartbeat, ends its programs and removes the copy; if it has died, this one
+ * does. Resolves when only the record is left, which refuses the next
  * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
  * volume, or becomes one before the process that makes it so has seen the mark.
  */

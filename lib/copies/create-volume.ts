@@ -139,8 +139,8 @@ export class CopyCreation {
 
   /**
    * Ends a copy that the settings no longer allow, and throws "failed-precondition". Removes the copy of a claim, because after a final error
-   * nothing may be left; a move keeps its progress. Throws "aborted" while programs of the copy do not end. A source without a
-   * valid file forbids nothing.
+   * nothing may be left; a move keeps its progress. Throws "aborted" while programs of the copy do not end. A source
+   * without a valid file forbids nothing.
    */
   async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
     const { connections, copies } = this.#parts;

@@ -12,7 +12,7 @@ export interface KnownCopy {
   readonly record: Pick<CopyRecord, "state" | "pass" | "frozen"> | undefined;
   /** Whether the target is a complete volume: the process that made it so may have ended before it wrote that. */
   readonly isVolume: boolean;
-  /** Whether the target, or the volume, is there at all (`CopyTarget.hasContent`), for "create" and "finish" of a ready one. */
+  /** Whether a ready target, or the volume, is there at all (`CopyTarget.hasContent`), for "create" and "finish". */
   readonly hasContent: boolean;
   /** Which process works on it: none ("none"), one that has ended ("expired"), or another one ("held"). */
   readonly lease: "none" | "expired" | "held";
@@ -26,8 +26,8 @@ export interface KnownCopy {
  * - "continue": copy what the present pass lacks;
  * - "next-pass": take a new snapshot of the source, and copy what has changed;
  * - "finish": make the target the volume;
- * - "answer": with the volume, which exists or was never copied. The protection of the source ends then, and a record that is left
- *   is removed;
+ * - "answer": with the volume, which exists or was never copied. The protection of the source ends then, and a record that
+ *   is left is removed;
  * - "forget": the copy is over; the protection of the source ends, the record is removed, and what is at the target stays;
  * - "remove": the same, and the target goes, unless it has become the volume. "cancel" keeps the record of a claim, marked, to refuse its next request;
  * - "mark": mark it as cancelled;
@@ -75,9 +75,9 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * | volume    | free  | answer   | forget  | refuse    | answer | refuse  | forget   |
  * | volume    | held  | answer   | wait    | refuse    | wait   | refuse  | nothing  |
  *
- * "too early": ready, but its pass began before the source was stopped. "gone": ready, but its removal was interrupted between
- * target and record. "volume": the target is the volume, whatever the record says; without a record, "delete" and "clean-up"
- * have nothing to do, and "pass" and "cancel" are refused. "clean-up" leaves what `isWanted`, except what it forgets.
+ * "too early": ready, but its pass began before the source was stopped. "gone": ready, but its removal was interrupted
+ * between target and record. "volume": the target is the volume, whatever the record says; without a record, "delete" and
+ * "clean-up" have nothing to do, and "pass" and "cancel" are refused. "clean-up" leaves what `isWanted`, except what it forgets.
  *
  * When: a lease is free at once if its holder gave it up, or was an earlier process with the locked id of this one; otherwise `takeoverAfter`
  * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays requests by that at most,

@@ -79,8 +79,8 @@ export class HealthMonitor {
   }
 
   /**
-   * The conditions of a volume. Throws why its storage system cannot be checked, which is not a condition, and "invalid-argument"
-   * if the driver has no check.
+   * The conditions of a volume. Throws why its storage system cannot be checked, which is not a condition, and
+   * "invalid-argument" if the driver has no check.
    */
   async volume(connection: Connection, id: string, call: Call): Promise<readonly Condition[]> {
     ability(connection, "health");

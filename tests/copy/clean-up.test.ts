@@ -110,6 +110,28 @@ describe("what was abandoned", () => {
     await two.stop(1_000);
   });
 
+  test("does not go: a target that another process takes up after it was listed", async () => {
+    const { changed, process, hold, reached, release, onTarget } = await abandoned();
+    hold();
+    const other = process();
+    const two = changed("b", (_, whole) => ({
+      copyTarget: {
+        ...whole,
+        copies: async own => {
+          const listed = await whole.copies(own);
+          expect(await codeOf(make(other))).toBe("aborted");
+          await reached();
+          return listed;
+        },
+      },
+    }));
+    await two.copies.cleanUp(call);
+    expect(onTarget()).toEqual(["record copy", "target copy"]);
+    release();
+    expect((await asked(() => make(other))).id).toBe("v:b/copy");
+    await Promise.all([two.stop(1_000), other.stop(1_000)]);
+  });
+
   test("does not go: the snapshot for a target whose driver takes no copies any more", async () => {
     const { changed, on, remains } = await abandoned();
     const held = on("a").held.get("v:b/copy")?.get(0);
