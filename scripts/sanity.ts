@@ -61,10 +61,10 @@ const variants: readonly Variant[] = [
     begin: beginDsm,
   },
   {
-    name: "file systems of ObjectiveFS, without snapshots, clones and sizes",
+    name: "file systems of ObjectiveFS, without snapshots, clones, sizes and health",
     kind: "off",
     parameters: { connection: "ofs" },
-    leave: "[Ss]napshot|ExpandVolume|existing source volume",
+    leave: "[Ss]napshot|ExpandVolume|existing source volume|health for a valid volume",
     begin: beginObjectiveFs,
   },
   ...zfsDrivers.map(

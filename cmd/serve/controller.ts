@@ -76,12 +76,6 @@ export function openController(
       openCopies: openCopies({ stream: copyByStream, settings: () => main.config.copies, log, lockedId }),
     });
   const cleanUps = cleanUpRounds(async call => copies?.cleanUp(call), log);
-  const offered = {
-    modifies: () => connections.anyCan("modify"),
-    tellsHealth: () => connections.anyCan("health"),
-    groups: () => connections.anyCan("groupSnapshots"),
-    listsBlocks: () => connections.anyCan("snapshotMetadata"),
-  };
   const rounds = healthRounds(healthMs, log, checkHealth, askSkipped);
   const ending = new AbortController();
   // In the background: a storage system that does not answer must not delay the files of the others.
@@ -108,14 +102,14 @@ export function openController(
     examples,
     /** Whether a name in a call is a present or former connection, or a group. */
     known: (name: string) => main.config.groups.has(name) || connections.record(name) !== undefined,
-    parts: { ...parts, ...offered },
+    parts,
     /** Runs a command of the command socket. */
     command: async (command: CopyCommand, tell: (answer: CopyAnswer) => void, signal: AbortSignal) =>
       copies?.command(command, tell, signal, { id: command.command, log, signal: ending.signal, secrets: {} }),
     /** Ephemeral inline volumes, for the node. */
     inline,
     /** The same for an alias. */
-    scopedTo: (connection: string) => ({ ...scopedTo(connection), ...offered }),
+    scopedTo,
     /** Aborts what is running and waits for it, at most `limitMs` milliseconds plus a short time for the clean-up. */
     async close(limitMs: number) {
       for (const each of watches) each.stop();

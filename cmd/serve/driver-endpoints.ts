@@ -8,7 +8,6 @@ import { type NodeServiceParts, nodeService } from "../../lib/csi/node.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
 import { Controller, GroupController, Identity, Node, SnapshotMetadata } from "../../lib/csi/services.ts";
 import { snapshotMetadataService } from "../../lib/csi/snapshot-metadata.ts";
-import { hasGroupSnapshots } from "../../lib/csi/versions.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { commit, version } from "../version.ts";
 import { type Alias, aliasSocket, ownSocket, unprefixed } from "./aliases.ts";
@@ -73,18 +72,12 @@ function mountServices(
 ): void {
   const { parts } = controller;
   const topology = main.config.nodeTopology !== undefined;
-  const groups = async () => modes.has("controller") && (await parts.groups());
-  const abilities = async () => ({
-    groups: await groups(),
-    snapshotMetadata: modes.has("controller") && (await parts.listsBlocks()),
-  });
-  const identity = identityService({ name, version, commit, topology, csiVersion, abilities });
+  const identity = identityService({ name, version, commit, topology, csiVersion });
   server.mount(Identity, instrument(Identity, identity, watched));
   if (modes.has("controller")) {
     const service = controllerService({ ...parts, version: csiVersion });
     server.mount(Controller, instrument(Controller, service, watched));
-    const offered = async () => hasGroupSnapshots(csiVersion) && (await groups());
-    const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, offered });
+    const groupService = groupControllerService({ groupSnapshots: parts.groupSnapshots, version: csiVersion });
     server.mount(GroupController, instrument(GroupController, groupService, watched));
     server.mount(SnapshotMetadata, instrument(SnapshotMetadata, snapshotMetadataService(parts), watched));
   }

@@ -1,13 +1,15 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, detailOf, hasCode, ignoreNotFound } from "../core/errors.ts";
+import { CsiError, detailOf, ignoreNotFound, isFinal, messageOf } from "../core/errors.ts";
 import { encodeHandle, type Handle, parseHandle } from "../core/handle.ts";
-import { pause, TimeLimit } from "../core/time.ts";
+import { mapLimit } from "../core/semaphore.ts";
+import { pause, TimeLimit, unlessAborted } from "../core/time.ts";
 import type { ProtectedSnapshot, StoredCopy } from "../drivers/copying.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import { ability } from "../mux/placement.ts";
+import { connectionsAtOnce } from "../mux/storage-calls.ts";
 import type { UseDriver } from "./copy-work.ts";
-import type { CopyCreation } from "./create-volume.ts";
+import { type CopyCreation, isVolume } from "./create-volume.ts";
 import { seconds } from "./lease.ts";
 import { nextStep } from "./next-step.ts";
 import { type CopyRecord, recordOf } from "./record.ts";
@@ -23,11 +25,8 @@ const cancelledSeconds = 3_600;
 /** The interval between two clean-ups, in milliseconds. */
 export const cleanUpMs = 3_600_000;
 
-/** How long the listing of one connection, or one removal, may delay the others, in milliseconds. */
+/** How long one call to a connection may delay the rest of its clean-up, in milliseconds. */
 const answerMs = 60_000;
-
-const notAnswered = (connection: string): CsiError =>
-  new CsiError("unavailable", `connection "${connection}" has not answered; the next clean-up asks it again`);
 
 /** The parts that the hourly clean-up uses. */
 export interface CleanUpParts {
@@ -35,7 +34,7 @@ export interface CleanUpParts {
   readonly use: UseDriver;
   /** The names of all connections. */
   readonly names: () => Promise<readonly string[]>;
-  /** The limit of one listing or removal in milliseconds; a minute if absent. */
+  /** The limit of one call in milliseconds; a minute if absent. */
   readonly limitMs?: number;
 }
 
@@ -45,51 +44,44 @@ export interface CleanUpParts {
  */
 export class CleanUp {
   readonly #parts: CleanUpParts;
+  readonly #use: UseDriver;
   readonly #removal: CopyRemoval;
-  readonly #limit: TimeLimit;
 
   constructor(parts: CleanUpParts) {
     this.#parts = parts;
-    this.#removal = new CopyRemoval(parts.use);
-    this.#limit = new TimeLimit(parts.limitMs ?? answerMs);
+    // A call to a dead mount cannot be aborted: a connection that hangs gets no further ones until it has answered.
+    const limit = new TimeLimit(parts.limitMs ?? answerMs);
+    this.#use = (name, work) => {
+      const late = () => new CsiError("unavailable", `connection "${name}" has not answered`);
+      return limit.ask(name, () => parts.use(name, work), late);
+    };
+    this.#removal = new CopyRemoval(this.#use);
   }
 
   /** Checks all connections once, with one listing each. Throws only if the folder of connections cannot be read. */
   async run(call: Call): Promise<void> {
-    const snapshots: ProtectedSnapshot[] = [];
-    const sources: string[] = [];
-    for (const name of await this.#parts.names()) {
-      if (call.signal.aborted) return;
-      const copies: StoredCopy[] = [];
-      await this.#quietly(name, call, async () => {
-        copies.push(...((await this.#parts.use(name, async ({ copyTarget }) => copyTarget?.copies(call))) ?? []));
-      });
-      for (const stored of copies) await this.#quietly(name, call, () => this.#stored(name, stored, call));
-      await this.#quietly(name, call, async () => {
-        const found = await this.#parts.use(name, async ({ copySource }) => copySource?.protectedSnapshots(call));
-        for (const snapshot of found ?? []) {
-          snapshots.push(snapshot);
-          sources.push(name);
-        }
-      });
-    }
-    for (const [index, snapshot] of snapshots.entries()) {
-      const source = sources[index];
-      if (source !== undefined) await this.#quietly(source, call, () => this.#snapshot(source, snapshot, call));
-    }
+    await mapLimit(await this.#parts.names(), connectionsAtOnce, async name => {
+      const copies = async ({ copyTarget }: Driver) => copyTarget?.copies(call);
+      await this.#each(name, copies, stored => this.#stored(name, stored, call), call);
+      const snapshots = async ({ copySource }: Driver) => copySource?.protectedSnapshots(call);
+      await this.#each(name, snapshots, snapshot => this.#snapshot(name, snapshot, call), call);
+    });
   }
 
-  /**
-   * Logs the failure of a connection, which the next clean-up tries again. A connection that hangs does not delay the others and gets no further
-   * calls until it has answered: a call to a dead mount cannot be aborted.
-   */
-  async #quietly(connection: string, call: Call, work: () => Promise<void>): Promise<void> {
-    try {
-      await this.#limit.ask(connection, work, () => notAnswered(connection));
-    } catch (error) {
-      if (!(error instanceof CsiError)) throw error;
-      call.log.debug("the remains of copies on a connection cannot be listed", { connection, reason: error.message });
-    }
+  /** Lists what is on a connection, and works on each. The next clean-up repeats what fails, whatever the reason. */
+  async #each<T>(
+    connection: string,
+    list: (driver: Driver) => Promise<readonly T[] | undefined>,
+    work: (item: T) => Promise<void>,
+    call: Call,
+  ): Promise<void> {
+    const failed = (error: unknown): undefined => {
+      const text = "what copies have left on a connection cannot be removed";
+      if (isFinal(error)) call.log.warn(text, { connection, reason: detailOf(error) });
+      else call.log.debug(text, { connection, reason: messageOf(error) });
+    };
+    for (const item of (await this.#use(connection, list).catch(failed)) ?? [])
+      if (!call.signal.aborted) await work(item).catch(failed);
   }
 
   async #stored(connection: string, stored: StoredCopy, call: Call): Promise<void> {
@@ -97,22 +89,18 @@ export class CleanUp {
     const { copies } = this.#parts;
     if (copies.running(target)) return;
     await copies.identify();
-    let record: CopyRecord;
-    try {
-      record = recordOf(stored, `volume ${encodeHandle(target)}`);
-    } catch (error) {
-      call.log.warn("an unfinished copy is left alone", { volume: encodeHandle(target), reason: detailOf(error) });
-      return;
-    }
+    const record = recordOf(stored, `volume ${encodeHandle(target)}`);
     // By the wall clock, which alone outlives a restart: set wrongly ahead, it makes paused copies unwanted.
     const isWanted = seconds() - record.asked <= this.#keptSeconds(record);
-    const step = nextStep("clean-up", { record, lease: copies.observeLease(target, record), isWanted });
+    const isMade = await this.#use(connection, driver => isVolume(driver, target, call));
+    const lease = copies.observeLease(target, record);
+    const step = nextStep("clean-up", { record, isVolume: isMade, hasContent: true, lease, isWanted });
     if (step === "forget") return this.#removal.forgetFinished(target, record, call);
     if (step === "nothing") return;
     // The listing may be minutes old; a request may have arrived since.
-    const now = await this.#parts.use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
+    const now = await this.#use(connection, async ({ copyTarget }) => copyTarget?.find(stored.id, call));
     if (now?.record === stored.record && copies.observeLease(target, record) !== "held")
-      await this.#drop(target, record, call);
+      await this.#removal.remove(target, record, call);
   }
 
   #keptSeconds({ state, role }: CopyRecord): number {
@@ -120,29 +108,17 @@ export class CleanUp {
     return role === "move" ? moveSeconds : this.#parts.copies.settings().keepSeconds;
   }
 
-  async #drop(target: Handle, record: CopyRecord, call: Call): Promise<void> {
-    try {
-      await this.#removal.remove(target, record, call);
-    } catch (error) {
-      if (!hasCode(error, "failed-precondition")) throw error;
-      // The target became the volume, but its process ended before it wrote that into the record.
-      if (await this.#parts.use(target.connection, driver => isVolume(driver, target, call)))
-        return this.#removal.forgetFinished(target, record, call);
-      call.log.warn("an unfinished copy cannot be removed", { volume: encodeHandle(target), reason: error.message });
-    }
-  }
-
   /** Ends the protection of a snapshot if the target's connection answers that there is no record of the copy. */
   async #snapshot(connection: string, { target: text, since }: ProtectedSnapshot, call: Call): Promise<void> {
-    const { copies, use } = this.#parts;
+    const { copies } = this.#parts;
     if (seconds() - since <= copies.settings().keepSeconds) return;
     const target = parseHandle(text, "volume");
     if (!target || copies.running(target)) return;
-    const isNeeded = await use(target.connection, async ({ copyTarget }) =>
+    const isNeeded = await this.#use(target.connection, async ({ copyTarget }) =>
       copyTarget ? (await copyTarget.find(target.id, call)) !== undefined : true,
     );
     if (isNeeded) return;
-    await use(connection, async ({ copySource }) => copySource?.release(text, undefined, call));
+    await this.#use(connection, async ({ copySource }) => copySource?.release(text, undefined, call));
     call.log.info("released a source whose copy no longer exists", { connection, volume: text });
   }
 }
@@ -151,8 +127,9 @@ export class CleanUp {
 const lookMs = 1_000;
 
 /**
- * Cancels an unfinished copy and removes its data. If another process works on it, that process reads the mark with its next heartbeat,
- * ends its programs and removes the copy; if it has died, this one does. Resolves when only the record is left, which refuses the next
+ * Cancels an unfinished copy and removes its data. The mark comes first: whatever hangs, each process learns of it. One that
+ * works on the copy reads the mark with its next heartbeat, ends its programs and removes the copy; if it has died, this one
+ * does. Resolves when only the record is left, which refuses the next
  * request of a claim. `client` only ends the waiting. Throws "not-found" if there is no copy, and "failed-precondition" for one that is a
  * volume, or becomes one before the process that makes it so has seen the mark.
  */
@@ -168,37 +145,26 @@ export async function cancelCopy(
   const on = <T>(work: (connection: Connection) => Promise<T>): Promise<T> =>
     parts.connections.use(target.connection, "retry", work);
   const find = () => on(connection => copying.find(connection, target, call));
-  const running = copies.running(target);
-  running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
-  await running?.done;
-  if (!(await find())) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
+  const ended = AbortSignal.any([client, call.signal]);
+  let isKnown = false;
   for (;;) {
     const left = await find();
-    const step = nextStep("cancel", {
-      record: left,
-      isVolume: await on(({ driver }) => isVolume(driver, target, call)),
-      lease: left ? copies.observeLease(target, left) : "none",
-    });
+    isKnown ||= left !== undefined;
+    if (!isKnown) throw new CsiError("not-found", `there is no copy to volume ${volume}`);
+    const step = nextStep("cancel", await on(connection => copying.known(connection, target, left, call)));
     if (step === "refuse")
       throw new CsiError("failed-precondition", `the copy to volume ${volume} is complete; delete the volume instead`);
     // Once more for a copy that was removed and begun again meanwhile.
     if (step === "mark")
       await on(connection => ability(connection, "copyTarget").markCancelled(target.id, call)).catch(ignoreNotFound);
-    else if (step === "wait") await pause(lookMs, AbortSignal.any([client, call.signal]));
-    else {
+    else if (step === "wait") {
+      const running = copies.running(target);
+      running?.stop(new CsiError("aborted", `the copy to volume ${volume} was cancelled`));
+      await (running ? unlessAborted(running.done, ended, () => ended.reason) : pause(lookMs, ended));
+    } else {
       if (left) await removal.removeCancelled(target, left, call);
       return { target: volume };
     }
-  }
-}
-
-/** Whether a target has become the volume already; its record may not say so yet. */
-export async function isVolume({ reading }: Driver, target: Handle, call: Call): Promise<boolean> {
-  try {
-    return (await reading?.get(target.id, call)) !== undefined;
-  } catch (error) {
-    ignoreNotFound(error);
-    return false;
   }
 }
 
@@ -218,15 +184,8 @@ export async function beforeDelete(
   if (mayHave && !(await calls.make(connection, () => mayHave(target.id, call)))) return;
   const record = await copying.find(connection, target, call);
   if (!record) return;
-  const step = nextStep("delete", { record, lease: copies.observeLease(target, record) });
+  const step = nextStep("delete", await copying.known(connection, target, record, call));
   if (step === "wait") throw copies.whyHeld(target, record);
-  if (step === "forget") return removal.forgetDeleted(target, record, call);
-  try {
-    await removal.remove(target, record, call);
-  } catch (error) {
-    if (!hasCode(error, "failed-precondition")) throw error;
-    // Perhaps it became the volume, but its process ended before it wrote that into the record. Without a record, no call finds a target again.
-    if (!(await calls.make(connection, () => isVolume(connection.driver, target, call)))) throw error;
-    await removal.forgetDeleted(target, record, call);
-  }
+  if (step === "forget") await removal.forgetDeleted(target, record, call);
+  else await removal.remove(target, record, call);
 }

@@ -10,16 +10,16 @@ import type { Handles } from "../mux/handles.ts";
 import { ability, refuseUnkept, refuseUnmet } from "../mux/placement.ts";
 import { segmentsOf } from "../topology/accessible-topology.ts";
 import { allowed } from "./begin.ts";
-import { cancelCopy, isVolume } from "./cleanup.ts";
+import { cancelCopy } from "./cleanup.ts";
 import { copySourceOf } from "./copy-work.ts";
 import type { CopyCreation } from "./create-volume.ts";
 import { finishCopy } from "./finish.ts";
 import { freezeSource, noPass } from "./freeze.ts";
 import { listCopies } from "./listing.ts";
 import type { MethodChoice } from "./methods.ts";
-import { nextStep } from "./next-step.ts";
+import { type KnownCopy, nextStep } from "./next-step.ts";
 import type { CopyAnswer, CopyCommand } from "./protocol.ts";
-import { type CopyRecord, sourceOf, specOf } from "./record.ts";
+import { type CopyRecord, sourceOf, specOf, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
 import { ensureLastSnapshot, proveOrigin } from "./source-snapshot.ts";
@@ -134,12 +134,11 @@ export class CopyCommands {
     const before = running?.record ?? (await this.#record(target, call));
     await this.#on(target.connection, to => this.#copying.refuseForbidden(to, target, before, call));
     if (!running) await proveOrigin(this.#parts.connections, target, before, call);
-    const lease = copies.observeLease(target, before);
-    const isMade = !running && (await this.#on(target.connection, ({ driver }) => isVolume(driver, target, call)));
-    const step = running ? "continue" : nextStep("pass", { record: before, isVolume: isMade, lease });
+    const known = running ? undefined : await this.#known(target, before, call);
+    const step = known ? nextStep("pass", known) : "continue";
     if (step === "wait") throw copies.whyHeld(target, before);
     if (step === "refuse") {
-      const text = `the copy to volume ${encodeHandle(target)} is ${isMade ? "the volume already; run csimux copies finish" : before.state}`;
+      const text = `the copy to volume ${encodeHandle(target)} is ${known?.isVolume ? "the volume already; run csimux copies finish" : before.state}`;
       throw new CsiError("failed-precondition", text);
     }
     const record = step === "next-pass" ? await this.#next(target, before, call) : before;
@@ -182,10 +181,18 @@ export class CopyCommands {
 
   async #finish(target: Handle, call: Call) {
     const record = await this.#recordOrNone(target, call);
-    const lease = record ? this.#parts.copies.observeLease(target, record) : "none";
-    const step = nextStep("finish", { record, lease });
-    if (!record || step === "answer") return this.#finished(target, call);
-    if (step === "wait") throw this.#parts.copies.whyHeld(target, record);
+    const step = nextStep("finish", await this.#known(target, record, call));
+    const { copies, removal } = this.#parts;
+    if (!record) return this.#finished(target, call);
+    if (step === "answer") {
+      copies.afterwards(removal.forgetFinished(target, record, call));
+      return this.#finished(target, call);
+    }
+    if (step === "remove") {
+      await removal.remove(target, record, call);
+      throw whyEnded(record);
+    }
+    if (step === "wait") throw copies.whyHeld(target, record);
     if (step === "refuse") {
       const text =
         record.frozen === noPass
@@ -209,6 +216,10 @@ export class CopyCommands {
       const volume = await ability(connection, "reading").get(target.id, call);
       return { volume: described(connection, volume) };
     });
+  }
+
+  #known(target: Handle, record: CopyRecord | undefined, call: Call): Promise<KnownCopy> {
+    return this.#on(target.connection, connection => this.#copying.known(connection, target, record, call));
   }
 
   /** The record of a target. Throws "not-found". */

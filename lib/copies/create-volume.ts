@@ -1,17 +1,18 @@
 import type { Call } from "../core/call.ts";
-import { CsiError, isFinal } from "../core/errors.ts";
+import { CsiError, ignoreNotFound, isFinal } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import { within } from "../core/time.ts";
 import type { CopySpec } from "../drivers/copying.ts";
-import type { Volume } from "../drivers/driver.ts";
+import type { Driver, Volume } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { MadeVolume } from "../mux/copies.ts";
 import { ability, evaluateExisting, evaluatePlacement, type PlacementRequest } from "../mux/placement.ts";
 import type { PlacementPolicy } from "../topology/accessible-topology.ts";
 import { beginCopy, type CopyRequest, methodsOf, refuseOther } from "./begin.ts";
+import { retried } from "./copy-work.ts";
 import { finishCopy } from "./finish.ts";
 import { forbids, type MethodChoice } from "./methods.ts";
-import { nextStep } from "./next-step.ts";
+import { type KnownCopy, nextStep } from "./next-step.ts";
 import { type CopyRecord, currentRecord, type RecordPlace, sourceOf, whyEnded } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 import type { RunningCopy } from "./running-copy.ts";
@@ -74,6 +75,20 @@ export class CopyCreation {
     return record;
   }
 
+  /** What `nextStep` needs about the copy with this record. In doubt, nothing has ended: no failure is final. */
+  async known(connection: Connection, target: Handle, record: CopyRecord | undefined, call: Call): Promise<KnownCopy> {
+    const { calls, copies } = this.#parts;
+    try {
+      const isMade = await calls.make(connection, () => isVolume(connection.driver, target, call));
+      const mayLackIt = !isMade && record?.state === "ready";
+      const { use } = this.place(connection, target);
+      const hasContent = !mayLackIt || (await use(to => to.hasContent(target.id, call)));
+      return { record, isVolume: isMade, hasContent, lease: record ? copies.observeLease(target, record) : "none" };
+    } catch (error) {
+      throw retried(error);
+    }
+  }
+
   /** Whether a copy to a volume of this name has begun. Throws like `find`. */
   async hasBegun(connection: Connection, name: string, call: Call): Promise<boolean> {
     if (!connection.driver.copyTarget) return false;
@@ -124,7 +139,8 @@ export class CopyCreation {
 
   /**
    * Ends a copy that the settings no longer allow, and throws "failed-precondition". Removes the copy of a claim, because after a final error
-   * nothing may be left; a move keeps its progress. A source without a valid file forbids nothing.
+   * nothing may be left; a move keeps its progress. Throws "aborted" while programs of the copy do not end. A source
+   * without a valid file forbids nothing.
    */
   async refuseForbidden(to: Connection, target: Handle, record: CopyRecord, call: Call): Promise<void> {
     const { connections, copies } = this.#parts;
@@ -137,7 +153,8 @@ export class CopyCreation {
     const error = new CsiError("failed-precondition", text);
     const running = copies.running(target);
     running?.stop(error);
-    await running?.done;
+    if (running && !(await within(running.done, copies.times.answerWithin)))
+      throw new CsiError("aborted", `${text}; its programs have not ended yet; retry`);
     if (record.role === "create") await this.#removeEnded(to, target, call);
     throw error;
   }
@@ -161,8 +178,9 @@ export class CopyCreation {
     }
     const known = await currentRecord(place, call);
     const record = known ?? (await beginCopy(this.#parts, request, connection, place, call));
-    const lease = copies.observeLease(target, record);
-    const step = nextStep("create", { record, lease });
+    const step = nextStep("create", await this.known(connection, target, record, call));
+    if (step === "answer")
+      throw new CsiError("aborted", `volume ${place.target} was completed by another process meanwhile; retry`);
     if (step === "remove") {
       await removal.remove(target, record, call);
       throw whyEnded(record);
@@ -207,8 +225,14 @@ export class CopyCreation {
   async #removeEnded(connection: Connection, target: Handle, call: Call): Promise<void> {
     const { copies, removal } = this.#parts;
     const record = await this.find(connection, target, call);
-    const step = record && nextStep("delete", { record, lease: copies.observeLease(target, record) });
-    if (record && step === "wait") throw copies.whyHeld(target, record);
-    if (record && step === "remove") await removal.remove(target, record, call);
+    if (!record) return;
+    const step = nextStep("delete", await this.known(connection, target, record, call));
+    if (step === "wait") throw copies.whyHeld(target, record);
+    if (step === "remove") await removal.remove(target, record, call);
   }
+}
+
+/** Whether a target has become the volume already; its record may not say so yet. */
+export async function isVolume({ reading }: Driver, target: Handle, call: Call): Promise<boolean> {
+  return (await reading?.get(target.id, call).catch(ignoreNotFound)) !== undefined;
 }

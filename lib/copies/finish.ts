@@ -4,15 +4,13 @@ import type { Volume } from "../drivers/driver.ts";
 import type { CopyRequest } from "./begin.ts";
 import { retried } from "./copy-work.ts";
 import { seconds } from "./lease.ts";
-import { nextStep } from "./next-step.ts";
-import { assurance, type CopyRecord, currentRecord, type RecordPlace, whyEnded } from "./record.ts";
+import { assurance, type CopyRecord, type RecordPlace } from "./record.ts";
 import type { CopyingParts } from "./running-copies.ts";
 
 /**
  * Makes the target of a complete copy the volume, as the holder of its lease: two processes that have read the same record do not do it at
  * once, `freeze` is refused meanwhile, and a cancellation stops it or is too late. Throws "aborted" if another process is
- * the holder, or the record is no longer as the caller has read it, and "failed-precondition" if the copy was cancelled; what is left is
- * removed then.
+ * the holder, the record is no longer as the caller has read it, or the copy was cancelled.
  */
 export async function finishCopy(
   { copies, removal }: CopyingParts,
@@ -30,12 +28,8 @@ export async function finishCopy(
   };
   const error: unknown = await copies.withLease({ target, place, record, begin, end }, call, work).catch(why => why);
   const [volume] = made;
-  if (!volume) {
-    // In doubt, the copy has not ended.
-    if (!(await isOver().catch(() => false))) throw retried(error);
-    await removal.remove(target, record, call).catch(cause => Promise.reject(retried(cause)));
-    throw whyEnded(record);
-  }
+  // The next request, or the clean-up, sees what is left: a copy that was cancelled meanwhile is removed then.
+  if (!volume) throw retried(error);
   // Even if its record could not be written or was marked as cancelled at the last moment: it is the volume, and the record is removed now.
   call.log.info(`volume "${spec.name}" is complete: ${assurance(record)}`, {
     ...{ volume: place.target, source: spec.origin.handle, snapshot: record.snapshot.name },
@@ -43,14 +37,4 @@ export async function finishCopy(
   });
   copies.afterwards(removal.forgetFinished(target, record, call));
   return volume;
-
-  /**
-   * Whether the copy has ended: it was cancelled, or its removal was interrupted between target and record, which counts as that. "create" asks
-   * what the next request of a claim would find, which removes both; the command would be refused and leave them.
-   */
-  async function isOver(): Promise<boolean> {
-    const left = await currentRecord(place, call);
-    const step = left && nextStep("create", { record: left, lease: copies.observeLease(target, left) });
-    return step === "remove" || (step === "finish" && !(await place.use(to => to.hasContent(target.id, call))));
-  }
 }

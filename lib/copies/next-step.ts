@@ -7,11 +7,13 @@ import type { CopyRecord } from "./record.ts";
 type CopyOperation = "create" | "delete" | "pass" | "finish" | "cancel" | "clean-up";
 
 /** What is known of a copy. */
-interface KnownCopy {
+export interface KnownCopy {
   /** Undefined: there is none. */
   readonly record: Pick<CopyRecord, "state" | "pass" | "frozen"> | undefined;
-  /** Whether the target is a complete volume, for "pass" and "cancel". "create" is asked only after `CopyTarget.existing` has found none. */
-  readonly isVolume?: boolean;
+  /** Whether the target is a complete volume: the process that made it so may have ended before it wrote that. */
+  readonly isVolume: boolean;
+  /** Whether a ready target, or the volume, is there at all (`CopyTarget.hasContent`), for "create" and "finish". */
+  readonly hasContent: boolean;
   /** Which process works on it: none ("none"), one that has ended ("expired"), or another one ("held"). */
   readonly lease: "none" | "expired" | "held";
   /** Whether the last request for it is not long ago, for "clean-up". */
@@ -24,8 +26,8 @@ interface KnownCopy {
  * - "continue": copy what the present pass lacks;
  * - "next-pass": take a new snapshot of the source, and copy what has changed;
  * - "finish": make the target the volume;
- * - "answer": with the volume, which exists or was never copied. "create" then ends the protection of the source and removes a record that is
- *   left; after "finish", the clean-up does that;
+ * - "answer": with the volume, which exists or was never copied. The protection of the source ends then, and a record that
+ *   is left is removed;
  * - "forget": the copy is over; the protection of the source ends, the record is removed, and what is at the target stays;
  * - "remove": the same, and the target goes, unless it has become the volume. "cancel" keeps the record of a claim, marked, to refuse its next request;
  * - "mark": mark it as cancelled;
@@ -64,13 +66,18 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * | ready     | held  | wait     | wait    | wait      | wait   | mark    | nothing  |
  * | too early | free  | finish   | remove  | next-pass | refuse | mark    | remove   |
  * | too early | held  | wait     | wait    | wait      | refuse | mark    | nothing  |
+ * | gone      | free  | remove   | remove  | next-pass | remove | mark    | remove   |
+ * | gone      | held  | wait     | wait    | wait      | wait   | mark    | nothing  |
  * | finished  | free  | forget   | forget  | refuse    | answer | refuse  | forget   |
  * | finished  | held  | wait     | wait    | refuse    | wait   | refuse  | nothing  |
  * | cancelled | free  | remove   | remove  | refuse    | refuse | remove  | remove   |
  * | cancelled | held  | wait     | wait    | refuse    | refuse | wait    | nothing  |
+ * | volume    | free  | answer   | forget  | refuse    | answer | refuse  | forget   |
+ * | volume    | held  | answer   | wait    | refuse    | wait   | refuse  | nothing  |
  *
- * "too early": ready, but its pass began before the source was stopped. If the volume exists, "create" is answered, "pass" and "cancel" are
- * refused, whatever the record says. "clean-up" leaves what `isWanted`, except a finished one.
+ * "too early": ready, but its pass began before the source was stopped. "gone": ready, but its removal was interrupted
+ * between target and record. "volume": the target is the volume, whatever the record says; without a record, "delete" and
+ * "clean-up" have nothing to do, and "pass" and "cancel" are refused. "clean-up" leaves what `isWanted`, except what it forgets.
  *
  * When: a lease is free at once if its holder gave it up, or was an earlier process with the locked id of this one; otherwise `takeoverAfter`
  * (90 s) after this process has first seen the last heartbeat of a holder that was killed. So a dead process delays requests by that at most,
@@ -90,18 +97,19 @@ const isTooEarly = ({ frozen, pass }: Pick<CopyRecord, "pass" | "frozen">): bool
  * repeats what fails, and ends the protection of a snapshot without a record `keepSeconds` after that was taken.
  */
 export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
-  const { record, isVolume, lease } = known;
+  const { record, isVolume, hasContent, lease } = known;
   const isHeld = lease === "held";
   switch (operation) {
     case "create":
       if (isVolume) return "answer";
       if (!record) return "begin";
       if (isHeld) return "wait";
+      if (record.state === "ready" && !hasContent) return "remove";
       return ({ copying: "continue", ready: "finish", finished: "forget", cancelled: "remove" } as const)[record.state];
     case "delete":
       if (!record) return "nothing";
       if (isHeld) return "wait";
-      return record.state === "finished" ? "forget" : "remove";
+      return isVolume || record.state === "finished" ? "forget" : "remove";
     case "pass":
       // The target of such a record is gone; nothing may be written into the volume, which may be in use.
       if (isVolume) return "refuse";
@@ -110,10 +118,11 @@ export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
       return record.state === "copying" ? "continue" : "next-pass";
     case "finish":
       if (!record) return "answer";
-      if (record.state === "copying" || record.state === "cancelled") return "refuse";
-      if (record.state === "ready" && isTooEarly(record)) return "refuse";
+      if (!isVolume && (record.state === "copying" || record.state === "cancelled")) return "refuse";
+      if (!isVolume && record.state === "ready" && hasContent && isTooEarly(record)) return "refuse";
       if (isHeld) return "wait";
-      return record.state === "ready" ? "finish" : "answer";
+      if (isVolume || record.state === "finished") return "answer";
+      return hasContent ? "finish" : "remove";
     case "cancel":
       if (record?.state === "finished" || isVolume) return "refuse";
       if (!record) return "nothing";
@@ -121,7 +130,7 @@ export function nextStep(operation: CopyOperation, known: KnownCopy): CopyStep {
       return isHeld ? "wait" : "remove";
     case "clean-up":
       if (!record || isHeld) return "nothing";
-      if (record.state === "finished") return "forget";
+      if (isVolume || record.state === "finished") return "forget";
       return known.isWanted ? "nothing" : "remove";
   }
 }

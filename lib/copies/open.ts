@@ -40,7 +40,9 @@ export const openCopies =
     const parts = { connections, calls, copies, removal };
     const creation = new CopyCreation(parts);
     const commands = new CopyCommands(parts, creation, groups, handles);
-    const cleanUp = new CleanUp({ copies, use, names: () => connections.names() });
+    const spared: UseDriver = (name, work) =>
+      connections.use(name, "retry", each => calls.make(each, () => work(each.driver)));
+    const cleanUp = new CleanUp({ copies, use: spared, names: () => connections.names() });
     const port: Copies = {
       refuseBusy: handle => copies.refuseBusy(handle),
       methods: (source, to) => creation.methods(source, to),

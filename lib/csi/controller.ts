@@ -31,10 +31,6 @@ export interface ControllerParts {
   readonly snapshots: Snapshots;
   readonly listing: Listing;
   readonly capacity: Capacity;
-  /** Whether a connection can modify its volumes. */
-  readonly modifies: () => Promise<boolean>;
-  /** Whether a connection can report the health of its volumes. */
-  readonly tellsHealth: () => Promise<boolean>;
   /** The CSI version, as [major, minor], above which nothing is advertised. */
   readonly version: readonly [number, number];
 }
@@ -48,10 +44,7 @@ async function statusOf({ volumes, version }: ControllerParts, id: string, call:
 /** The Controller service. RPCs that no connection could serve are left out and answer "unimplemented". */
 export const controllerService = (parts: ControllerParts): Partial<Instrumented<ServiceImpl<typeof Controller>>> => ({
   controllerGetCapabilities: async () => ({
-    capabilities: controllerCapabilities(parts.version, {
-      modifies: await parts.modifies(),
-      tellsHealth: await parts.tellsHealth(),
-    }).map(type => ({ type: { case: "rpc", value: { type } } })),
+    capabilities: controllerCapabilities(parts.version).map(type => ({ type: { case: "rpc", value: { type } } })),
   }),
 
   createVolume: async (request, call) => {

@@ -10,12 +10,12 @@ import {
   type VolumeGroupSnapshotSchema,
 } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
+import { hasGroupSnapshots, type Version } from "./versions.ts";
 
 /** The parts of the GroupController service. */
 export interface GroupControllerParts {
   readonly groupSnapshots: GroupSnapshots;
-  /** Whether a connection takes group snapshots and the CSI version has them. */
-  readonly offered: () => Promise<boolean>;
+  readonly version: Version;
 }
 
 const wireGroup = (group: RoutedGroupSnapshot, log: Log): MessageInitShape<typeof VolumeGroupSnapshotSchema> => ({
@@ -28,10 +28,10 @@ const wireGroup = (group: RoutedGroupSnapshot, log: Log): MessageInitShape<typeo
 /** The GroupController service. */
 export const groupControllerService = ({
   groupSnapshots,
-  offered,
+  version,
 }: GroupControllerParts): Instrumented<ServiceImpl<typeof GroupController>> => ({
   groupControllerGetCapabilities: async () => ({
-    capabilities: (await offered())
+    capabilities: hasGroupSnapshots(version)
       ? [{ type: { case: "rpc", value: { type: G.CREATE_DELETE_GET_VOLUME_GROUP_SNAPSHOT } } }]
       : [],
   }),

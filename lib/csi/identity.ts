@@ -1,7 +1,7 @@
 import type { ServiceImpl } from "@connectrpc/connect";
 import { PluginCapability_VolumeExpansion_Type as Expansion, type Identity } from "./gen/csi/v1/csi_pb.ts";
 import type { Instrumented } from "./instrument.ts";
-import { type PluginAbilities, pluginCapabilities, type Version } from "./versions.ts";
+import { pluginCapabilities, type Version } from "./versions.ts";
 
 /** What the Identity service reports. */
 export interface IdentityOptions {
@@ -11,16 +11,11 @@ export interface IdentityOptions {
   readonly commit: string;
   /** Whether nodes and volumes report topology. */
   readonly topology: boolean;
-  /** A process without a controller cannot know them, and has none. */
-  readonly abilities: () => Promise<PluginAbilities>;
   /** The highest CSI version whose capabilities are advertised. */
   readonly csiVersion: Version;
 }
 
-/**
- * The Identity service. All instances give the same answers, except for what only a controller can know (CSI
- * GetPluginCapabilities).
- */
+/** The Identity service. All instances give the same answers (CSI GetPluginCapabilities). */
 export const identityService = (options: IdentityOptions): Instrumented<ServiceImpl<typeof Identity>> => ({
   getPluginInfo: async () => ({
     name: options.name,
@@ -29,7 +24,7 @@ export const identityService = (options: IdentityOptions): Instrumented<ServiceI
   }),
   getPluginCapabilities: async () => ({
     capabilities: [
-      ...pluginCapabilities(options.csiVersion, options.topology, await options.abilities()).map(type => ({
+      ...pluginCapabilities(options.csiVersion, options.topology).map(type => ({
         type: { case: "service" as const, value: { type } },
       })),
       { type: { case: "volumeExpansion", value: { type: Expansion.ONLINE } } },

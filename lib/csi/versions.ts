@@ -26,6 +26,12 @@ const controller: readonly (readonly [C, Version, before?: Version])[] = [
   [C.LIST_VOLUME_HEALTH, [1, 13]],
 ];
 
+const services: readonly (readonly [P, Version])[] = [
+  [P.CONTROLLER_SERVICE, [0, 1]],
+  [P.GROUP_CONTROLLER_SERVICE, [1, 8]],
+  [P.SNAPSHOT_METADATA_SERVICE, [1, 10]],
+];
+
 /** Plugin capabilities that apply if nodes and volumes report topology. */
 const placed: readonly (readonly [P, Version])[] = [
   [P.VOLUME_ACCESSIBILITY_CONSTRAINTS, [0, 2]],
@@ -52,47 +58,23 @@ const since = <T>(list: readonly (readonly [T, Version, Version?])[], version: V
     .filter(([, first, before]) => reaches(version, first) && !(before && reaches(version, before)))
     .map(([type]) => type);
 
-/** Abilities that at least one connection has. */
-export interface SomeCan {
-  readonly modifies: boolean;
-  /** It can report the health of its volumes. */
-  readonly tellsHealth: boolean;
-}
-
-const ofHealth: ReadonlySet<C> = new Set([C.VOLUME_CONDITION, C.GET_VOLUME_HEALTH, C.LIST_VOLUME_HEALTH]);
-
-/** The controller capabilities advertised for this version; sidecars read them once. */
-export const controllerCapabilities = (version: Version, { modifies, tellsHealth }: SomeCan): readonly C[] =>
-  since(controller, version)
-    .filter(type => modifies || type !== C.MODIFY_VOLUME)
-    .filter(type => tellsHealth || !ofHealth.has(type));
+/**
+ * The controller capabilities advertised for this version. They do not follow the connections: sidecars read them once,
+ * and connections come and go. One that lacks an ability refuses the call.
+ */
+export const controllerCapabilities = (version: Version): readonly C[] => since(controller, version);
 
 /** Whether the controller's answers hold volume conditions in this version. */
 export const hasVolumeCondition = (version: Version): boolean =>
   since(controller, version).includes(C.VOLUME_CONDITION);
 
 /** Whether this version has snapshots of several volumes. */
-export const hasGroupSnapshots = ([major, minor]: Version): boolean => major > 1 || minor >= 8;
+export const hasGroupSnapshots = (version: Version): boolean =>
+  since(services, version).includes(P.GROUP_CONTROLLER_SERVICE);
 
-/** What connections can do for the plugin capabilities. */
-export interface PluginAbilities {
-  /** One takes group snapshots. */
-  readonly groups: boolean;
-  /** One lists the blocks of snapshots. */
-  readonly snapshotMetadata: boolean;
-}
-
-/** The advertised plugin capabilities. `topology`: nodes and volumes report it. */
-export const pluginCapabilities = (
-  version: Version,
-  topology: boolean,
-  { groups, snapshotMetadata }: PluginAbilities,
-): readonly P[] => [
-  P.CONTROLLER_SERVICE,
-  ...(groups && hasGroupSnapshots(version) ? [P.GROUP_CONTROLLER_SERVICE] : []),
-  ...(snapshotMetadata && reaches(version, [1, 10]) ? [P.SNAPSHOT_METADATA_SERVICE] : []),
-  ...(topology ? since(placed, version) : []),
-];
+/** The plugin capabilities advertised for this version. `topology`: nodes and volumes report it. */
+export const pluginCapabilities = (version: Version, topology: boolean): readonly P[] =>
+  since(topology ? [...services, ...placed] : services, version);
 
 /** The node capabilities advertised for this version. */
 export const nodeCapabilities = (version: Version): readonly N[] => since(node, version);

@@ -4,7 +4,6 @@ import { isConnectionName } from "../core/handle.ts";
 import { OrderedReads } from "../core/ordered-reads.ts";
 import type { CacheTimeout } from "../core/proxy.ts";
 import { mapLimit } from "../core/semaphore.ts";
-import type { Ability } from "../drivers/driver.ts";
 import {
   type Connection,
   ConnectionRecord,
@@ -131,22 +130,6 @@ export class Connections {
       this.#log.info(text, { connection: name });
     }
     return [...this.#records.values()].sort((a, b) => (a.name < b.name ? -1 : 1));
-  }
-
-  /** Whether a usable connection has an ability. Throws "unavailable" if the folder cannot be read. */
-  async anyCan(ability: Ability): Promise<boolean> {
-    let found = false;
-    const failures = await mapLimit(await this.names(), filesAtOnce, async name => {
-      // One is enough; the others need not be opened for this.
-      if (found) return undefined;
-      const has = this.useIfHealthy(name, async ({ driver }) => driver[ability] !== undefined);
-      const answer = await has.catch((error: unknown) => ({ error }));
-      if (answer === true) found = true;
-      return typeof answer === "object" ? answer : undefined;
-    });
-    const failure = failures.find(each => each !== undefined);
-    if (!found && failure) throw failure.error;
-    return found;
   }
 
   /**

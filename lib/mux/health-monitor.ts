@@ -10,6 +10,7 @@ import { reasonText, severityWords } from "../health/reasons.ts";
 import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
 import type { RouterContext } from "./context.ts";
+import { ability } from "./placement.ts";
 import { connectionsAtOnce } from "./storage-calls.ts";
 import { checkKey, checkStorage, isPresent, restoreExports } from "./storage-checks.ts";
 import { checkResult } from "./unusable.ts";
@@ -77,8 +78,12 @@ export class HealthMonitor {
     await mapLimit(names, connectionsAtOnce, name => this.#used(name, each => this.#survey(each, call), call));
   }
 
-  /** The conditions of a volume. Throws why its storage system cannot be checked: that is not a condition. */
+  /**
+   * The conditions of a volume. Throws why its storage system cannot be checked, which is not a condition, and
+   * "invalid-argument" if the driver has no check.
+   */
   async volume(connection: Connection, id: string, call: Call): Promise<readonly Condition[]> {
+    ability(connection, "health");
     await this.refresh(connection, call);
     return this.known(connection.name, id);
   }

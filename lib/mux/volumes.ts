@@ -156,13 +156,14 @@ export class Volumes {
     });
   }
 
-  /** ControllerModifyVolume. Throws "invalid-argument" for properties that cannot be changed. */
+  /** ControllerModifyVolume. Throws "invalid-argument" for properties that cannot be changed. Succeeds without any. */
   modify(text: string, properties: Context, call: Call): Promise<void> {
     const handle = this.#context.handles.known(text, "volume");
     return this.#change("modify", handle, fingerprint([properties]), call, async own => {
       using lease = await this.#context.connections.lease(handle.connection, "retry");
-      const modification = ability(lease.connection, "modify");
-      await this.#context.calls.make(lease.connection, () => modification.modify(handle.id, properties, own));
+      const modify = () => ability(lease.connection, "modify").modify(handle.id, properties, own);
+      if (Object.keys(properties).length > 0) return await this.#context.calls.make(lease.connection, modify);
+      await this.#read(lease.connection, handle.id, own);
     });
   }
 
@@ -186,8 +187,7 @@ export class Volumes {
   }
 
   #read(connection: Connection, id: string, call: Call): Promise<Volume> {
-    const reading = ability(connection, "reading");
-    return this.#context.calls.make(connection, () => reading.get(id, call));
+    return this.#context.calls.make(connection, () => ability(connection, "reading").get(id, call));
   }
 
   /** Runs `work` as a job that holds the lock of the volume. */

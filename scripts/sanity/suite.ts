@@ -13,12 +13,6 @@ const accepted: readonly (readonly [reason: RegExp, why: string])[] = [
   ],
   [/MaxVolumesPerNode|testnodevolumeattachlimit/, "the number of volumes per node is unlimited"],
   [/SNAPSHOT_ACCESSIBILITY_CONSTRAINTS not supported/, "this variant has no topology"],
-  [/(?:Volume|Storage)Health not supported/, "no connection of this variant reports its health"],
-  [/Modify ?Volume not supported/i, "MODIFY_VOLUME is not offered: no driver has mutable parameters"],
-  [
-    /GroupControllerService not supported|VolumeGroupSnapshots/,
-    "the group service is not offered: no driver takes snapshots of several volumes at once",
-  ],
 ];
 
 /**

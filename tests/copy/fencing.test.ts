@@ -8,6 +8,7 @@ import type { CopyTarget } from "../../lib/drivers/copying.ts";
 import type { Driver } from "../../lib/drivers/driver.ts";
 import { CopyStorage, copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
+import { passing } from "../waiting.ts";
 import { quick, until } from "./copy-world.ts";
 import { call, commanded, make, pair } from "./pair.ts";
 
@@ -70,6 +71,27 @@ describe("two processes that become the holder of one copy at the same time", ()
     });
     expect(lost).toEqual(["one"]);
     expect(storage.records.size).toBe(0);
+  });
+
+  test("of which one gives it up: what it still writes takes effect before, and not on the next one's record", async () => {
+    const { copyTarget, lease, holder } = claims({ heartbeat: 60_000 });
+    const { promise, resolve } = Promise.withResolvers<void>();
+    const late: boolean[] = [];
+    const first = lease("first", async (...given) => {
+      if (late.pop()) await promise;
+      await copyTarget.note(...given);
+    });
+    await first.claim({});
+    late.push(true);
+    const writing = first.write({ dirty: true });
+    await until(() => late.length === 0);
+    const leaving = first.leave({}, call);
+    // What it must not do would take no longer.
+    await Promise.race([leaving, passing(50)]);
+    expect(holder()).toBe("first");
+    resolve();
+    await Promise.all([writing, leaving]);
+    expect(holder()).toBe("");
   });
 
   test("of which one was faster: the other one leaves its record alone", async () => {

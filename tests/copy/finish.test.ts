@@ -13,14 +13,8 @@ type Change = (whole: CopyTarget) => Partial<CopyTarget>;
 
 /** A pair whose processes meet at steps of the target. */
 function meeting(world = pair()) {
-  const open = (change: Change, more: Partial<CopyWorldParts> = {}) => {
-    const driver = (name: string) => (): Driver => {
-      const whole = copyDriver(world.on(name), name);
-      const { copyTarget } = whole;
-      return name === "b" && copyTarget ? { ...whole, copyTarget: { ...copyTarget, ...change(copyTarget) } } : whole;
-    };
-    return world.process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])), ...more });
-  };
+  const open = (change: Change, more: Partial<CopyWorldParts> = {}) =>
+    world.changed("b", (_, whole) => ({ copyTarget: { ...whole, ...change(whole) } }), more);
   return { ...world, open };
 }
 
@@ -127,8 +121,9 @@ describe("of two processes that make a target the volume", () => {
     const cancelling = commanded(two, { command: "cancel", target });
     await until(() => on("b").cancelled.has("copy"));
     go();
-    expect(await making).not.toBe("none");
+    expect(await making).toBe("aborted");
     await cancelling;
+    expect(await codeOf(make(two))).toBe("failed-precondition");
     expect([on("b").volumes.has("copy"), remains()]).toEqual([false, []]);
     for (const each of [one, two]) await each.stop(1_000);
   });
@@ -273,8 +268,8 @@ test("a failure is not final because the storage does not say what is left", asy
   const refuse = async () => {
     throw new CsiError("failed-precondition", "the target is not readable");
   };
-  const one = open(() => ({ finish: () => Promise.reject(new CsiError("unavailable", "busy")), hasContent: refuse }));
-  expect(await failure(make(one))).toMatchObject({ code: "unavailable", message: "busy" });
+  const one = open(() => ({ hasContent: refuse }));
+  expect(await failure(make(one))).toMatchObject({ code: "unavailable", message: "the target is not readable" });
   expect(record()).toMatchObject({ state: "ready", holder: "" });
   await one.stop(1_000);
 });

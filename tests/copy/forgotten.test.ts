@@ -1,11 +1,7 @@
 import { describe, expect, test } from "bun:test";
-import { CleanUp } from "../../lib/copies/cleanup.ts";
-import type { UseDriver } from "../../lib/copies/copy-work.ts";
 import { seconds } from "../../lib/copies/lease.ts";
 import { readRecord, writeRecord } from "../../lib/copies/record.ts";
-import { RunningCopies } from "../../lib/copies/running-copies.ts";
 import { CsiError } from "../../lib/core/errors.ts";
-import { usualCopies } from "../../lib/core/proxy.ts";
 import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { asked } from "./copy-world.ts";
@@ -207,32 +203,5 @@ describe("what is forgotten", () => {
       expect(record().state).toBe(state);
     }
     await one.stop(1_000);
-  });
-
-  test("is removed although another connection hangs, which is not asked again meanwhile", async () => {
-    const { process, hold, release, record, on, remains } = pair();
-    hold();
-    const one = process();
-    expect(await codeOf(make(one))).toBe("aborted");
-    const stopping = one.stop(1_000);
-    release();
-    await stopping;
-    on("b").records.set("copy", writeRecord({ ...record(), asked: seconds() - 73 * 3_600 }));
-    const two = process();
-    const asked: string[] = [];
-    const use: UseDriver = (name, work) => {
-      asked.push(name);
-      if (name === "a") return new Promise(() => {});
-      return two.connections.use(name, "retry", ({ driver }) => work(driver));
-    };
-    const names = () => two.connections.names();
-    const parts = { use, stream: async () => ({ basic: false }), settings: () => usualCopies, log: call.log };
-    const cleanUp = new CleanUp({ copies: new RunningCopies(parts), use, names, limitMs: 100 });
-    await cleanUp.run(call);
-    expect(remains().filter(each => !each.startsWith("snapshot"))).toEqual([]);
-    await cleanUp.run(call);
-    // Once for its targets, and once when the removed target gave its source free.
-    expect(asked.filter(name => name === "a").length).toBeLessThanOrEqual(2);
-    await two.stop(1_000);
   });
 });

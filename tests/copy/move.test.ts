@@ -225,7 +225,7 @@ describe("a move", () => {
       world.on("b").targets.clear();
       world.on("a").held.clear();
     };
-    const refused = await failure(commanded(one, { command: "finish", target }));
+    const refused = await failure(asked(() => commanded(one, { command: "finish", target })));
     expect(refused).toMatchObject({
       code: "failed-precondition",
       message: 'the copy to volume "moved" was cancelled',

@@ -1,6 +1,9 @@
 import { expect } from "bun:test";
+import { seconds } from "../../lib/copies/lease.ts";
 import type { CopyAnswer, CopyCommand } from "../../lib/copies/protocol.ts";
-import { readRecord } from "../../lib/copies/record.ts";
+import { readRecord, writeRecord } from "../../lib/copies/record.ts";
+import type { CopyTarget } from "../../lib/drivers/copying.ts";
+import type { Driver } from "../../lib/drivers/driver.ts";
 import { CopyStorage, copyDriver, streamInMemory } from "../fakes/memory-copies.ts";
 import { testCall } from "../fakes/memory-driver.ts";
 import { codeOf } from "../mux/world.ts";
@@ -34,9 +37,21 @@ export function pair() {
   const drivers = new Map([...storages].map(([name, storage]) => [name, () => copyDriver(storage, name)]));
   const process = (more: Partial<CopyWorldParts> = {}) =>
     copyProcess({ drivers, stream: streamInMemory(storages), ...more });
+  /** A process that sees the storage of one connection through a changed driver, which meets others at its steps. */
+  const changed = (
+    where: string,
+    change: (whole: Driver, target: CopyTarget) => Partial<Driver>,
+    more: Partial<CopyWorldParts> = {},
+  ) => {
+    const driver = (): Driver => {
+      const whole = copyDriver(on(where), where);
+      return whole.copyTarget ? { ...whole, ...change(whole, whole.copyTarget) } : whole;
+    };
+    return process({ drivers: new Map([...drivers, [where, driver]]), ...more });
+  };
   const record = (name = "copy", where = "b") => readRecord(on(where).records.get(name) ?? "", "test");
   const remains = () => [...storages.values()].flatMap(each => each.remains());
-  return { on, hold, reached, release: () => open(), process, record, remains };
+  return { on, hold, reached, release: () => open(), process, changed, record, remains };
 }
 
 /** A process over the pair. */
@@ -54,6 +69,19 @@ export async function complete(more: Partial<CopyWorldParts> = {}) {
   world.release();
   await until(() => world.record().state === "ready");
   return { ...world, one };
+}
+
+/** A pair with a copy that was interrupted, and that its claim has not asked for for three days. */
+export async function abandoned() {
+  const world = pair();
+  world.hold();
+  const one = world.process();
+  expect(await codeOf(make(one))).toBe("aborted");
+  const stopping = one.stop(1_000);
+  world.release();
+  await stopping;
+  world.on("b").records.set("copy", writeRecord({ ...world.record(), asked: seconds() - 73 * 3_600 }));
+  return { ...world, onTarget: () => world.remains().filter(each => !each.startsWith("snapshot")) };
 }
 
 /** The lines of a command. */

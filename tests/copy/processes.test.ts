@@ -7,7 +7,7 @@ import { copyDriver } from "../fakes/memory-copies.ts";
 import { codeOf, failure } from "../mux/world.ts";
 import { passing } from "../waiting.ts";
 import { asked, until } from "./copy-world.ts";
-import { commanded, complete, content, make, pair } from "./pair.ts";
+import { call, commanded, complete, content, make, pair } from "./pair.ts";
 
 describe("two processes", () => {
   test("of which one copies: the other says so, and takes over when the first has ended without a word", async () => {
@@ -156,9 +156,29 @@ describe("two processes", () => {
       return { ...whole, copyTarget: { ...whole.copyTarget, find } };
     };
     const two = process({ drivers: new Map(["a", "b", "c"].map(name => [name, driver(name)])) });
-    expect(await codeOf(make(two))).toBe("failed-precondition");
+    expect(await codeOf(asked(() => make(two)))).toBe("failed-precondition");
     expect([...on("b").volumes.keys(), ...on("b").targets.keys()]).toEqual([]);
     await Promise.all([one.stop(1_000), two.stop(1_000)]);
+  });
+
+  test("a cancellation is marked although the copy of its own process does not end, and ends with its client", async () => {
+    const { process, hold, reached, release, on, remains } = pair();
+    hold();
+    const one = process();
+    expect(await codeOf(make(one))).toBe("aborted");
+    await reached();
+    const client = new AbortController();
+    const command = { command: "cancel", target: "v:b/copy" } as const;
+    const cancelling = codeOf(one.copies.command(command, () => {}, client.signal, call));
+    await until(() => on("b").cancelled.has("copy"), 2_000);
+    client.abort(new CsiError("deadline-exceeded", "the client has gone"));
+    expect(await cancelling).toBe("deadline-exceeded");
+    expect(on("b").targets.has("copy")).toBe(true);
+    // Its own process removes it when its program has ended.
+    release();
+    await until(() => one.copies.view().running.length === 0);
+    expect(remains()).toEqual(["record copy"]);
+    await one.stop(1_000);
   });
 
   test("the copy of a process that was killed is cancelled when that has not written for some time", async () => {

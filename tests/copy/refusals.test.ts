@@ -62,11 +62,12 @@ describe("what is refused", () => {
       expect(await codeOf(make(one))).toBe("aborted");
       if (where === "a") traits.a = { copies: nothing };
       else traits.b = { copies: none };
-      const answer = failure(make(one));
+      const message = expect.stringContaining("is no longer allowed");
+      // Its program does not end, and the request does.
+      expect(await failure(make(one))).toMatchObject({ code: "aborted", message });
       world.release();
-      expect(await answer).toMatchObject({
-        code: "failed-precondition",
-        message: expect.stringContaining("is no longer allowed"),
+      expect(await failure(asked(() => make(one)))).toMatchObject({
+        ...{ code: "failed-precondition", message },
       });
       expect([world.remains(), one.copies.view().running]).toEqual([[], []]);
       await one.stop(1_000);

@@ -31,11 +31,7 @@ function world(names: readonly string[], log = testCall().log) {
   const ends: (CallBegun & CallEnd)[] = [];
   const calls: CallObserver = begun => end => void ends.push({ ...begun, ...end });
   const observation = { log: { ...log, with: () => log }, verbose: false, calls };
-  const service = instrument(
-    Controller,
-    controllerService({ ...mux, version: [1, 13], modifies: async () => true, tellsHealth: async () => true }),
-    observation,
-  );
+  const service = instrument(Controller, controllerService({ ...mux, version: [1, 13] }), observation);
   const transport = createRouterTransport(({ service: add }) => add(Controller, service), {
     router: { interceptors: [translated] },
   });

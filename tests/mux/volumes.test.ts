@@ -85,15 +85,6 @@ test("deleteStrategy retain succeeds and leaves the volume", async () => {
   expect(world.memory("c").volumes.has("v")).toBe(true);
 });
 
-test("an ability that a connection lacks is INVALID_ARGUMENT with its name", async () => {
-  const world = muxWorld(["c"]);
-  world.traits.set("c", { driver: { ...world.memory("c").driver(), expand: undefined } });
-  await world.volumes.create(request("v", "c"), call);
-  const error = await failure(world.volumes.expand("v:c/v", { required: 2n, limit: undefined }, undefined, call));
-  expect(error).toMatchObject({ code: "invalid-argument" });
-  expect(error?.message).toContain('"c"');
-});
-
 test("a volume is not deleted while it is being copied", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c"), call);

@@ -1,27 +1,44 @@
 import { expect, test } from "bun:test";
 import { asked, until } from "../../copy/copy-world.ts";
-import { call, content, make, type Process, pair } from "../../copy/pair.ts";
+import { abandoned, call, content, make, type Process, pair } from "../../copy/pair.ts";
 import { copyDriver } from "../../fakes/memory-copies.ts";
 import { failure } from "../../mux/world.ts";
 import { stepped } from "./second-writer.ts";
 
-const others: readonly (readonly [string, (two: Process) => Promise<unknown>])[] = [
-  ["makes the same copy", two => make(two)],
-  ["deletes the volume", two => two.volumes.delete("v:b/copy", call)],
-  ["deletes the source", two => two.volumes.delete("v:a/source", call)],
-  ["removes what is left", two => two.copies.cleanUp(call)],
-  // Its client does not wait until a copy that runs has read the cancellation.
-  [
-    "cancels",
-    two => two.copies.command({ command: "cancel", target: "v:b/copy" }, () => {}, AbortSignal.timeout(50), call),
-  ],
+type Act = (process: Process) => Promise<unknown>;
+
+// Its client does not wait until a copy that runs has read the cancellation.
+const cancel: Act = each =>
+  each.copies.command({ command: "cancel", target: "v:b/copy" }, () => {}, AbortSignal.timeout(50), call);
+const cleanUp: Act = each => each.copies.cleanUp(call);
+const deleteVolume: Act = each => each.volumes.delete("v:b/copy", call);
+
+/** What the first one does, and with what: nothing, or a copy that was interrupted and is forgotten by its claim. */
+const firsts = [
+  ["makes a copy", make, pair],
+  ["cleans up", cleanUp, abandoned],
+  ["deletes the volume", deleteVolume, abandoned],
+  ["cancels", cancel, abandoned],
+] as const;
+
+/** What another process does between two of its steps. */
+const seconds: readonly (readonly [string, Act])[] = [
+  ["makes the same copy", each => make(each)],
+  ["deletes the volume", deleteVolume],
+  ["deletes the source", each => each.volumes.delete("v:a/source", call)],
+  ["cleans up", cleanUp],
+  ["cancels", cancel],
 ];
 
-test.each(others)(
-  "a second controller %s between any two steps of a copy: one volume with its content, or nothing, and no remains",
-  async (_, work) => {
+const meetings = firsts.flatMap(([first, act, begin]) =>
+  seconds.map(([second, work]) => [second, first, work, act, begin] as const),
+);
+
+test.each(meetings)(
+  "a second controller %s between any two steps of one that %s: one volume with its content, or nothing, and no remains",
+  async (_, __, work, act, begin) => {
     for (let at = 0, isReached = true; isReached; at++) {
-      const { on, process, remains } = pair();
+      const { on, process, remains } = await begin();
       const two = process();
       let step = 0;
       isReached = false;
@@ -32,9 +49,11 @@ test.each(others)(
       };
       const drivers = new Map(["a", "b", "c"].map(name => [name, () => stepped(copyDriver(on(name), name), before)]));
       const one = process({ drivers });
-      const refused = await failure(asked(() => make(one), 10_000));
+      const refused = await failure(asked(async () => act(one), 10_000));
       expect([at, refused?.code ?? "ok"]).toEqual([at, expect.stringMatching(/^(ok|failed-precondition|not-found)$/)]);
       if (on("a").volumes.has("source")) {
+        // A cancelled copy refuses the next request, and not the one after that.
+        await failure(asked(() => make(two), 10_000));
         expect((await asked(() => make(two), 10_000)).id).toBe("v:b/copy");
         expect([at, on("b").volumes.get("copy")?.content]).toEqual([at, content]);
       }
