@@ -19,3 +19,11 @@ export interface Call {
   readonly log: Log;
   readonly secrets: Secrets;
 }
+
+/** The same call with another signal. A spread would lose what a call of the server derives when it is asked for, such as its log. */
+export const withSignal = (call: Call, signal: AbortSignal): Call => ({
+  id: call.id,
+  log: call.log,
+  secrets: call.secrets,
+  signal,
+});

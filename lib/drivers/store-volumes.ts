@@ -1,5 +1,5 @@
 import type { CapacityRange } from "../core/bytes.ts";
-import type { Call } from "../core/call.ts";
+import { type Call, withSignal } from "../core/call.ts";
 import { CsiError, hasCode } from "../core/errors.ts";
 import { TryLocks } from "../core/locks.ts";
 import { joined } from "../health/finding.ts";
@@ -239,7 +239,7 @@ export class StoreVolumes<A extends StoredVolume> implements FailureContext {
 
   /** After a failed deletion: pods may still use the volume. With a new signal, because that of the call may have ended the deletion. */
   async #shareAgain({ id }: A, call: Call): Promise<void> {
-    const fresh = { ...call, signal: AbortSignal.timeout(shareAgainMs) };
+    const fresh = withSignal(call, AbortSignal.timeout(shareAgainMs));
     try {
       const asset = await this.#store.find(id, fresh);
       if (asset?.finished) await this.#completed(asset, specOf(asset), fresh);

@@ -1,4 +1,4 @@
-import type { Call } from "../core/call.ts";
+import { type Call, withSignal } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { within } from "../core/time.ts";
 
@@ -44,7 +44,7 @@ export class Jobs {
   }
 
   #start<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
-    const own: Call = { id: call.id, log: call.log, secrets: call.secrets, signal: this.#stop.signal };
+    const own = withSignal(call, this.#stop.signal);
     // One tick later, so that the entry below exists before the work can end.
     const done = Promise.resolve()
       .then(() => {

@@ -1,4 +1,4 @@
-import type { Call, Log } from "../core/call.ts";
+import { type Call, type Log, withSignal } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import type { Context, Driver, FoundVolume } from "../drivers/driver.ts";
 import { Breaker } from "./breaker.ts";
@@ -191,7 +191,7 @@ export class StorageCalls {
     const leave = () => limit.abort(call.signal.reason);
     if (call.signal.aborted) leave();
     else call.signal.addEventListener("abort", leave, { once: true });
-    const answer = work({ id: call.id, log: call.log, secrets: call.secrets, signal: limit.signal });
+    const answer = work(withSignal(call, limit.signal));
     this.#connections.keep(connection, answer);
     let timer: ReturnType<typeof setTimeout> | undefined;
     const late = new Promise<never>((_, reject) => {

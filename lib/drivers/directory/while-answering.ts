@@ -1,4 +1,4 @@
-import type { Call } from "../../core/call.ts";
+import { type Call, withSignal } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
 import type { OperationContext } from "./operation-context.ts";
 
@@ -44,7 +44,7 @@ async function attended<T>(
   const timer = setInterval(look, everyMs);
   timer.unref();
   try {
-    return await work({ ...call, signal: AbortSignal.any([call.signal, silence.signal]) });
+    return await work(withSignal(call, AbortSignal.any([call.signal, silence.signal])));
   } catch (error) {
     throw silence.signal.aborted ? silence.signal.reason : error;
   } finally {
