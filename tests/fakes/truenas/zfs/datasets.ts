@@ -242,7 +242,11 @@ export function encryptionSummary(nas: Nas, [id]: readonly unknown[]): unknown {
   }));
 }
 
-/** A dataset as `pool.dataset.query` shows it. */
+/**
+ * A dataset as `pool.dataset.query` shows it. What is derived from a property that is not asked for is missing, or false (datasets_serialized and
+ * __dataset_handles in libzfs.pyx of truenas/py-libzfs at TS-24.10.2.4; a volume always has the mount point null, as transform() in
+ * plugins/pool_/dataset.py of TS-24.10.2.4 says).
+ */
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;
   const asked = extra["properties"] as readonly string[] | null | undefined;
@@ -260,16 +264,17 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
   const children = Object.values(nas.state.datasets).filter(each => parentOf(each.name) === name);
   const tree = extra["retrieve_children"] === false ? [] : children.map(each => entry(nas, each, extra));
   const snapshots = Object.values(nas.state.snapshots).filter(each => each.dataset === name);
+  const has = (key: string): boolean => asked?.includes(key) ?? true;
   return {
     id: name,
     name,
     type,
     pool: name.split("/")[0],
-    locked: isLocked(nas, dataset),
-    encrypted: property(nas, dataset, "encryption").raw !== "off",
+    encrypted: has("encryption") && property(nas, dataset, "encryption").raw !== "off",
+    locked: has("encryption") && isLocked(nas, dataset),
     children: tree,
     ...Object.fromEntries(native),
-    mountpoint: mountpoint(dataset) ?? null,
+    ...(has("mountpoint") || type === "VOLUME" ? { mountpoint: mountpoint(dataset) ?? null } : {}),
     user_properties: Object.fromEntries(user),
     ...(extra["snapshots"]
       ? { snapshots: snapshots.map(each => ({ id: `${name}@${each.name}`, name: `${name}@${each.name}` })) }
