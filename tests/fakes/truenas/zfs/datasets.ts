@@ -243,16 +243,15 @@ export function encryptionSummary(nas: Nas, [id]: readonly unknown[]): unknown {
 }
 
 /**
- * A dataset as `pool.dataset.query` shows it. What is derived from a property that is not asked for is missing, or false (datasets_serialized and
- * __dataset_handles in libzfs.pyx of truenas/py-libzfs at TS-24.10.2.4; a volume always has the mount point null, as transform() in
- * plugins/pool_/dataset.py of TS-24.10.2.4 says).
+ * A dataset as `pool.dataset.query` shows it. What is derived from a property that is not asked for is missing, or false (__dataset_handles in
+ * libzfs.pyx of truenas/py-libzfs, transform() in plugins/pool_/dataset.py of TS-24.10.2.4).
  */
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;
   const asked = extra["properties"] as readonly string[] | null | undefined;
-  const wanted = propertiesOf(type).filter(
-    key => answered.has(key) && nas.number >= (fieldsSince[key] ?? 0) && (asked?.includes(key) ?? true),
-  );
+  const has = (key: string): boolean => asked?.includes(key) ?? true;
+  const isAnswered = (key: string) => answered.has(key) && nas.number >= (fieldsSince[key] ?? 0) && has(key);
+  const wanted = propertiesOf(type).filter(isAnswered);
   const native = wanted.map(key => {
     const { raw, from } = property(nas, dataset, key);
     const source = from === undefined ? "DEFAULT" : from === name ? "LOCAL" : "INHERITED";
@@ -264,7 +263,6 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
   const children = Object.values(nas.state.datasets).filter(each => parentOf(each.name) === name);
   const tree = extra["retrieve_children"] === false ? [] : children.map(each => entry(nas, each, extra));
   const snapshots = Object.values(nas.state.snapshots).filter(each => each.dataset === name);
-  const has = (key: string): boolean => asked?.includes(key) ?? true;
   return {
     id: name,
     name,
