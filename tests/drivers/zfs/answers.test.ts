@@ -116,7 +116,7 @@ const texts: readonly (readonly [string, ZfsFailure])[] = [
   ["cannot unmount '/tank/a': pool or dataset is busy", "busy"],
   ["cannot unmount '/tank/a': unmount failed", "busy"],
   ["failed to create /etc/exports.d: File exists", "busy"],
-  ["the lock /run/lock/csimux-zfs-3 is busy", "busy"],
+  ["the lock /run/lock/csimux-zfs-tank-3 is busy", "busy"],
   ["cannot create 'tank/a': out of space", "full"],
   ["cannot set property for 'tank/a': size is greater than available space", "full"],
   ["cannot set property for 'tank/a': size is less than current used or reserved space", "size"],
