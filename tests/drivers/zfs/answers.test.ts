@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { entriesOf, missingNames, outputOf, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
+import { missingNames, outputOf, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
+import { entriesOf as entriesIn } from "../../../lib/drivers/zfs/cli/rows.ts";
 import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { throwSnapshotFailure } from "../../../lib/drivers/zfs/snapshots.ts";
 import type { ZfsStorage } from "../../../lib/drivers/zfs/storage.ts";
@@ -15,6 +16,10 @@ const properties = ["type", "guid", "democratic-csi:csi_snapshot_name"];
 const names = ["tank/v", "tank/v@a", "tank/v@b"];
 const rows = names.flatMap(name => properties.map(property => `${name}\t${property}\tx\tlocal`));
 const text = (lines: readonly string[]): string => lines.map(line => `${line}\n`).join("");
+
+const entriesOf = (answer: string, asked: readonly string[]) => [
+  ...entriesIn(answer, asked, name => name.startsWith("tank")).values(),
+];
 
 test("a complete answer has every property of every name", () => {
   const entries = entriesOf(text(rows), properties);

@@ -1,7 +1,8 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import type { BlockRange } from "../../driver.ts";
-import { incomplete, refusal } from "../cli/answers.ts";
+import { refusal } from "../cli/answers.ts";
+import { incomplete } from "../cli/rows.ts";
 import type { Programs } from "../cli/steps.ts";
 import type { StreamBase } from "../streams.ts";
 import { ZfsError } from "../zfs.ts";

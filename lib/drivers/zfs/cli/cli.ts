@@ -17,11 +17,12 @@ import {
   type SnapshotsOfName,
   type Zfs,
 } from "../zfs.ts";
-import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
+import { becauseOf, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
 import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps } from "./listing.ts";
 import { onlyIf, unlessLarger } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep, type FlushedExports } from "./nfs.ts";
+import { incomplete } from "./rows.ts";
 import {
   copyStep,
   mountProperties,

@@ -1,6 +1,7 @@
 import type { Outputs, Step } from "../../../io/script.ts";
 import type { DatasetType, Depth, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
-import { answerOf, incomplete, isBelow, namesDownTo, outputOf, readEntries } from "./answers.ts";
+import { answerOf, namesDownTo, outputOf, readEntries } from "./answers.ts";
+import { descending, incomplete, isAsked, isBelow } from "./rows.ts";
 import {
   listingBytes,
   listStep,
@@ -116,6 +117,7 @@ export async function listFamilies(
 const namedStep = (programs: Programs, part: string, below: string, types: readonly DatasetType[]): Step => ({
   name: `below ${below}`,
   argv: namedArgv(programs, part, below, types),
+  check: () => descending(isAsked([below], [below])),
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,

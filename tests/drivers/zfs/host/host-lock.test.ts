@@ -154,7 +154,7 @@ test("a file system always has the same lock, which no file system of another po
   expect(datasetLock("tank/k/v/pvc-1")).toMatch(/^zfs-tank-(?:\d|[1-5]\d|6[0-3])$/);
   const locksOf = (pool: string) => new Set(Array.from({ length: 300 }, (_, n) => datasetLock(`${pool}/v/pvc-${n}`)));
   expect(locksOf("tank").size).toBeGreaterThan(32);
-  expect(locksOf("tank").isDisjointFrom(locksOf("tank2"))).toBe(true);
+  expect(new Set([...locksOf("tank"), ...locksOf("tank2")]).size).toBe(locksOf("tank").size + locksOf("tank2").size);
   expect(`csimux-${datasetLock("x".repeat(250))}`.length).toBeLessThan(255);
 });
 
