@@ -29,7 +29,7 @@ export class TakenNames {
   async take(name: string, holder: string, signal: AbortSignal): Promise<string | undefined> {
     if (this.#now() - this.#since > freshMs) await this.#refresh(signal);
     const taken = this.#added.get(name) ?? this.#listed.get(name);
-    if (taken === undefined) this.#added.set(name, holder);
+    this.#added.set(name, taken ?? holder);
     return taken;
   }
 

@@ -11,9 +11,9 @@ const refusal = (text: string): string => {
 
 test("a text that no storage answers is refused before it costs memory", () => {
   const forms: Readonly<Record<string, readonly [text: string, why: string]>> = {
-    "deep arrays": ["[".repeat(5_000_000), "more than"],
+    "deep arrays": ["[".repeat(8_000_000), "more than"],
     "deep objects": ['{"a":'.repeat(1_000_000), "not JSON"],
-    "very many values": [`[${"1,".repeat(5_000_000)}1]`, "more than"],
+    "very many values": [`[${"1,".repeat(8_000_000)}1]`, "more than"],
     "a cut text": ['{"result": [1, 2', "not JSON"],
   };
   for (const [name, [text, why]] of Object.entries(forms))
