@@ -3,6 +3,7 @@ import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 import { Controller, Identity, Node } from "../lib/csi/gen/csi/v1/csi_pb.ts";
 import { keep } from "./bench/keep.ts";
+import { scale } from "./bench/scale.ts";
 import { build } from "./build.ts";
 import { type CsiClient, csiClient, mountCapability } from "./client.ts";
 import { type Daemon, startDaemon } from "./daemon.ts";
@@ -241,14 +242,23 @@ async function manyConnections(): Promise<readonly Figure[]> {
   }, names);
 }
 
-const scenarios = { coldStart, probes, pairs, nodeCycles, manyConnections };
+/** The scenarios by the name under which their figures are kept. */
+const scenarios = {
+  bench: { coldStart, probes, pairs, nodeCycles, manyConnections },
+  "bench-scale": { scale: () => scale(executable, quick) },
+};
 const only = process.argv[process.argv.indexOf("--only") + 1 || process.argv.length] ?? "";
 const figures: Figure[] = [];
-for (const [title, run] of Object.entries(scenarios).filter(([name]) => name.includes(only))) {
-  process.stderr.write(`${title} ...\n`);
-  figures.push(...(await run()));
+for (const [name, all] of Object.entries(scenarios)) {
+  const chosen = Object.entries(all).filter(([title]) => title.includes(only));
+  const own: Figure[] = [];
+  for (const [title, run] of chosen) {
+    process.stderr.write(`${title} ...\n`);
+    own.push(...(await run()));
+  }
+  if (process.argv.includes("--keep") && own.length > 0) await keep(name, own);
+  figures.push(...own);
 }
-if (process.argv.includes("--keep")) await keep("bench", figures);
 console.log(`${table(figures)}
 
 peer: the unmerged proxy of democratic-csi, measured on a machine like the one that the targets were set on; its "create +

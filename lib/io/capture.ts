@@ -46,26 +46,52 @@ export class Capture {
   }
 }
 
-/** Collects a stream of data: all of it, or nothing if it is longer than `maxBytes`. */
+/** The longest line of a stream whose lines are checked, in bytes; further ones need not be read. */
+const longestLine = 64 * 1024;
+
+/** Collects a stream of data: all of it, or nothing if it is longer than `maxBytes` or `check` throws for a line. */
 export class Data {
   readonly #maxBytes: number;
+  readonly #check: ((line: string) => void) | undefined;
   #chunks: Uint8Array[] = [];
   #bytes = 0;
+  /** The beginning of a line to check, in UTF-8. */
+  #line: Uint8Array = new Uint8Array();
 
-  constructor(maxBytes: number) {
+  constructor(maxBytes: number, check?: (line: string) => void) {
     this.#maxBytes = maxBytes;
+    this.#check = check;
   }
 
-  /** Returns false if the data exceeds the limit. */
-  add(chunk: Uint8Array): boolean {
+  /** Returns what is wrong: "overflow" if the data exceeds the limit, or the text of the Error for a line. */
+  add(chunk: Uint8Array): string | undefined {
     this.#bytes += chunk.length;
-    if (this.#bytes > this.#maxBytes) this.#chunks = [];
-    else this.#chunks.push(chunk);
-    return this.#bytes <= this.#maxBytes;
+    const wrong = this.#bytes > this.#maxBytes ? "overflow" : this.#checked(chunk);
+    if (wrong === undefined) this.#chunks.push(chunk);
+    else this.#chunks = [];
+    return wrong;
   }
 
   /** All data, decoded as UTF-8 at once. */
   text(): string {
     return Buffer.concat(this.#chunks).toString("utf8");
+  }
+
+  #checked(chunk: Uint8Array): string | undefined {
+    if (!this.#check) return undefined;
+    const end = chunk.lastIndexOf(0x0a);
+    const rest = end < 0 ? [this.#line, chunk] : [chunk.subarray(end + 1)];
+    try {
+      if (end >= 0) {
+        const lines = Buffer.concat([this.#line, chunk.subarray(0, end)]).toString("utf8");
+        for (const line of lines.split("\n")) this.#check(line);
+      }
+      this.#line = Buffer.concat(rest);
+      if (this.#line.length > longestLine) return `a line has more than ${longestLine} bytes`;
+    } catch (error) {
+      if (error instanceof Error) return error.message;
+      throw error;
+    }
+    return undefined;
   }
 }

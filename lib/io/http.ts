@@ -22,8 +22,8 @@ export interface HttpAnswer {
   readonly status: number;
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>;
   readonly body: string;
-  /** The parsed body, a long one parsed in pieces; undefined if it is not JSON. */
-  json(): Promise<unknown>;
+  /** The parsed body; undefined if it is not JSON. */
+  json(): unknown;
 }
 
 /** An HTTP client for one server. It does not interpret status codes and follows no redirects. */
@@ -126,11 +126,14 @@ const answerOf = ({ statusCode = 0, headers }: IncomingMessage, bytes: Buffer): 
   get body() {
     return bytes.toString("utf8");
   },
-  json: () =>
-    parsedJson(bytes).catch((error: unknown) => {
+  json: () => {
+    try {
+      return parsedJson(bytes);
+    } catch (error) {
       if (error instanceof NotJson) return undefined;
       throw error;
-    }),
+    }
+  },
 });
 
 type HttpClients = (error: Error | null, socket?: Socket) => void;

@@ -39,15 +39,16 @@ export const localRunner = (options: { readonly env: Readonly<Record<string, str
     if (wrong) throw fail("spawn", wrong);
     if (signal.aborted) throw fail("cancelled", "not started, because the call has ended");
     const { maxBytes = defaultMaxBytes, timeoutMs = defaultTimeoutMs, secret } = command;
-    const stdout = new Data(maxBytes);
+    const stdout = new Data(maxBytes, command.check?.());
     const stderr = new Capture();
     let stopped: CommandError | undefined;
     const stop = (failure: CommandFailure, reason: string): void => {
       if (program?.stop()) stopped ??= fail(failure, reason);
     };
     const collect = (chunk: Uint8Array): void => {
-      if (stdout.add(chunk)) return;
-      stopped ??= fail("overflow", `wrote more than ${maxBytes} bytes`);
+      const wrong = stopped ? undefined : stdout.add(chunk);
+      if (wrong === undefined) return;
+      stopped = wrong === "overflow" ? fail(wrong, `wrote more than ${maxBytes} bytes`) : fail("nonsense", wrong);
       program?.stop();
     };
     const cancel = (): void => stop("cancelled", "ended, because the call has ended");

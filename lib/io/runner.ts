@@ -21,6 +21,11 @@ export interface Command {
   readonly timeoutMs?: number;
   /** The most bytes that stdout may have; 64 KiB if absent. More is the failure "overflow". */
   readonly maxBytes?: number;
+  /**
+   * Returns a function, for one run, that gets the lines of stdout as they come. It throws an Error for one that the program cannot have
+   * written, which ends the program with the failure "nonsense".
+   */
+  readonly check?: () => (line: string) => void;
   /** Gets stdout as it comes; Output then has none, and its length has no limit. Only for programs on this machine. */
   readonly onOutput?: (chunk: Uint8Array) => void;
 }
@@ -85,7 +90,7 @@ export interface CommandRunner {
 
 /**
  * Why a command has no exit code: program not found, not executable, time limit passed, cancelled, ended by a signal,
- * not started, too much output, no connection to its host, or the connection lost while it ran, so that its outcome is
+ * not started, too much output, output that it cannot have, no connection to its host, or the connection lost while it ran, so that its outcome is
  * unknown.
  */
 export type CommandFailure =
@@ -96,6 +101,7 @@ export type CommandFailure =
   | "killed"
   | "spawn"
   | "overflow"
+  | "nonsense"
   | "unreachable"
   | "lost";
 
@@ -135,6 +141,7 @@ export const commandCodes: Readonly<Record<CommandFailure, Code>> = {
   killed: "unavailable",
   spawn: "unavailable",
   overflow: "unavailable",
+  nonsense: "unavailable",
   unreachable: "unavailable",
   lost: "unavailable",
 };
@@ -143,6 +150,7 @@ const advice: Readonly<Partial<Record<CommandFailure, string>>> = {
   missing: "install the program where csimux runs",
   denied: "make the program executable for csimux",
   overflow: "this is a limit of csimux: report it",
+  nonsense: "check what lies between csimux and the program (sudo, wrapper, login shell), then retry",
 };
 
 /**

@@ -16,6 +16,8 @@ export interface Step {
   readonly secret?: readonly string[];
   /** Like Command.maxBytes. */
   readonly maxBytes?: number;
+  /** Like Command.check. */
+  readonly check?: () => (line: string) => void;
   /**
    * The step changes nothing. A script of such steps alone does not wait behind changes: a host that is slow with
    * changes would otherwise seem not to answer at all.
@@ -52,7 +54,7 @@ export interface StorageHost {
   readonly runner: CommandRunner;
   /**
    * Runs a script and resolves once it has provably ended: after all steps, or after the first that failed. Rejects
-   * with CommandError otherwise; after "lost", "timeout", "cancelled" and "overflow" a step may have run or may still
+   * with CommandError otherwise; after "lost", "timeout", "cancelled", "overflow" and "nonsense" a step may have run or may still
    * be running.
    */
   script(script: Script, signal: AbortSignal): Promise<Outputs>;

@@ -12,7 +12,7 @@ interface Layer {
 
 /** Files that every driver may import; index.ts, which lists the drivers, is above them. */
 const driverShared =
-  "lib/drivers/(driver|module|facts|failure|file-failures|kept|pages|sizes|store|tenure|store-driver|template|parameters|copying|volume)\\.ts";
+  "lib/drivers/(driver|module|facts|failure|file-failures|kept|pages|sizes|store|taken-names|tenure|store-driver|template|parameters|copying|volume)\\.ts";
 
 /** The allowed imports. A folder that is missing here may not import from lib/. */
 const layers: readonly Layer[] = [

@@ -14,12 +14,13 @@ export interface Kept {
   readonly figures: readonly Figure[];
 }
 
-/** Where the figures of `make <name>` are kept. */
+/** Where the figures of a run are kept. */
 export const keptPath = (name: string): string => `${root}/scripts/bench/${name}.json`;
 
-const runs: readonly (readonly [name: string, peer: string])[] = [
+const runs: readonly (readonly [name: string, peer: string, command?: string])[] = [
   ["bench", "democratic-csi"],
   ["bench-lab", "bare commands"],
+  ["bench-scale", "", "bench ONLY=scale"],
 ];
 
 /** A figure in Markdown. Those that belong to the one above, and begin with blanks, are left out. */
@@ -29,10 +30,10 @@ function row({ what, value, unit, peer }: Figure): readonly string[] {
   return [`| ${[what, `${shownNumber(value)} ${unit}`.trim(), ...compared].join(" | ")} |\n`];
 }
 
-async function part([name, peer]: (typeof runs)[number]): Promise<string> {
+async function part([name, peer, command = name]: (typeof runs)[number]): Promise<string> {
   if (!existsSync(keptPath(name))) return "";
   const { commit, date, load, figures } = JSON.parse(await readFile(keptPath(name), "utf8")) as Kept;
-  const head = `\`make ${name}\`, commit ${commit}, ${date}, two shared processors with a load of ${load}:\n\n`;
+  const head = `\`make ${command}\`, commit ${commit}, ${date}, two shared processors with a load of ${load}:\n\n`;
   return `\n${head}| What | csimux | ${peer} | ratio |\n| --- | --- | --- | --- |\n${figures.flatMap(row).join("")}`;
 }
 

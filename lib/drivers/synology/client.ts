@@ -160,7 +160,7 @@ export class DsmClient {
     const answer = await this.#http.send({ method: "POST", path: `/webapi/${cgi}`, headers, body }, signal);
     if (answer.status >= 500)
       throw new HttpError(this.where, "refused", `DSM answered with HTTP status ${answer.status}`);
-    const data = answer.status === 200 ? await answer.json() : undefined;
+    const data = answer.status === 200 ? answer.json() : undefined;
     // What a web server in front of DSM answers does not tell whether DSM has made the change.
     if (session && !reads.test(fields.method) && typeof (data as Row | null | undefined)?.["success"] !== "boolean")
       throw new HttpError(this.where, "lost", `${fields.api} ${fields.method} was not answered by DSM`);

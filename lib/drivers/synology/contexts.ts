@@ -224,7 +224,7 @@ export class FolderContext implements FailureContext {
   }
 
   /** The finished volumes of this connection. */
-  async volumes(call: Call): Promise<readonly FolderVolume[]> {
+  async volumes(call: Pick<Call, "signal">): Promise<readonly FolderVolume[]> {
     const all = await this.folders.list(call.signal);
     return all.flatMap(each => this.asset(each) ?? []).filter(({ finished }) => finished);
   }

@@ -3,6 +3,7 @@ import { backendName } from "../../core/name.ts";
 import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
+import { TakenNames } from "../taken-names.ts";
 import type { FolderContext, FolderVolume } from "./contexts.ts";
 import { DsmError } from "./dsm-error.ts";
 import { type FolderSnapshot, mebibyte } from "./folders.ts";
@@ -11,6 +12,8 @@ const timeShape = /^GMT([+-])(\d\d):?(\d\d)?-(\d{4})\.(\d\d)\.(\d\d)-(\d\d)\.(\d
 const markShape = /^csimux (\d+) ([A-Za-z0-9][A-Za-z0-9_-]*)$/;
 /** Keeps the description below DSM's 64 characters. */
 const longestKey = 44;
+
+type Signalled = Pick<Call, "signal">;
 
 /** A snapshot that CSI took. */
 export interface OwnSnapshot {
@@ -48,7 +51,7 @@ function ownSnapshots(volume: FolderVolume, { time, description }: FolderSnapsho
 export async function snapshotsOf(
   context: FolderContext,
   volume: FolderVolume,
-  call: Call,
+  call: Signalled,
 ): Promise<readonly OwnSnapshot[]> {
   const all = await context.folders.snapshots(volume.folder.name, call.signal);
   return all.flatMap(each => ownSnapshots(volume, each));
@@ -100,41 +103,50 @@ async function take(context: FolderContext, volume: FolderVolume, key: string, c
   throw refusal ?? context.error("aborted", `DSM does not list snapshot "${key}" yet; retrying`);
 }
 
-/** Snapshots of shared folders, which DSM deletes with their folder. */
-export const folderSnapshots = (context: FolderContext): SnapshotAbility => ({
-  /** DSM lists the snapshots of one folder at a time, so all folders are searched for the name. */
-  async create(name, volumeId, _parameters, call) {
-    const volumes = await context.volumes(call);
-    const volume = volumes.find(({ id }) => id === volumeId);
-    if (!volume) throw context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
-    const key = backendName(name, longestKey);
-    const all = await Promise.all(volumes.map(each => snapshotsOf(context, each, call)));
-    const existing = all.flat().find(each => each.key === key);
-    if (existing && existing.volume.id !== volumeId)
-      throw context.error("already-exists", `snapshot "${name}" exists, of volume "${existing.volume.id}"`);
-    return snapshotOf(existing ?? (await take(context, volume, key, call)));
-  },
-  async delete(id, call) {
-    const found = await namesakesOf(context, id, call);
-    if (found.length === 0) return refuseKept(context, id, call);
-    for (const { volume, time } of found) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
-    // DSM also reports success if it failed.
-    if (await findSnapshot(context, id, call))
-      throw context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
-  },
-  async get(id, call) {
-    const found = await findSnapshot(context, id, call);
-    if (found) return snapshotOf(found);
-    throw context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
-  },
-  async list({ volumeId }, page, call) {
-    const volumes = (await context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
-    const all = await Promise.all(volumes.map(each => snapshotsOf(context, each, call)));
-    const byId = new Map(all.flat().map(each => [idOf(each), snapshotOf(each)]));
-    const isId = (text: string) => parseFolderSnapshot(text) !== undefined;
-    return pageOf([...byId.keys()], isId, page, async id => byId.get(id));
-  },
-});
+/** Snapshots of shared folders, which DSM deletes with their folder. It lists those of one folder at a time. */
+export function folderSnapshots(context: FolderContext): SnapshotAbility {
+  const ofAll = async (volumes: readonly FolderVolume[], call: Signalled) =>
+    (await Promise.all(volumes.map(each => snapshotsOf(context, each, call)))).flat();
+  const taken = new TakenNames(async signal => {
+    const all = await ofAll(await context.volumes({ signal }), { signal });
+    return all.map(({ key, volume }) => [key, volume.id]);
+  });
+  return {
+    async create(name, volumeId, _parameters, call) {
+      const volumes = await context.volumes(call);
+      const volume = volumes.find(({ id }) => id === volumeId);
+      if (!volume) throw context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
+      const key = backendName(name, longestKey);
+      const existing = (await snapshotsOf(context, volume, call)).find(each => each.key === key);
+      if (existing) return snapshotOf(existing);
+      const holder = await taken.take(key, volumeId, call.signal);
+      const other = holder === volumeId ? undefined : volumes.find(({ id }) => id === holder);
+      if (other && (await snapshotsOf(context, other, call)).some(each => each.key === key))
+        throw context.error("already-exists", `snapshot "${name}" exists, of volume "${other.id}"`);
+      taken.give(key, volumeId);
+      return snapshotOf(await take(context, volume, key, call));
+    },
+    async delete(id, call) {
+      const found = await namesakesOf(context, id, call);
+      if (found.length === 0) return refuseKept(context, id, call);
+      for (const { volume, time } of found) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
+      // DSM also reports success if it failed.
+      if (await findSnapshot(context, id, call))
+        throw context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
+    },
+    async get(id, call) {
+      const found = await findSnapshot(context, id, call);
+      if (found) return snapshotOf(found);
+      throw context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
+    },
+    async list({ volumeId }, page, call) {
+      const volumes = (await context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
+      const byId = new Map((await ofAll(volumes, call)).map(each => [idOf(each), snapshotOf(each)]));
+      const isId = (text: string) => parseFolderSnapshot(text) !== undefined;
+      return pageOf([...byId.keys()], isId, page, async id => byId.get(id));
+    },
+  };
+}
 
 const snapshotOf = (taken: OwnSnapshot): Snapshot => ({
   id: idOf(taken),

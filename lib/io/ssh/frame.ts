@@ -69,9 +69,6 @@ const longestWord = 40;
 /** The largest stream of a script, in bytes: the longest listing and the other outputs. */
 const longestStream = 96 << 20;
 
-/** What is wrong with a stream: a part exceeds the limit of its step, or the markers are out of order. */
-export type StreamFault = "overflow" | "disorder";
-
 interface StepOutput {
   readonly text: string;
   readonly mark: StepEnd;
@@ -100,8 +97,11 @@ export class OutputParser {
     return this.parts.at(-1)?.mark === "end";
   }
 
-  /** Returns a fault of the stream, after which it must not be read any further. */
-  add(chunk: Uint8Array): StreamFault | undefined {
+  /**
+   * Returns what is wrong with the stream, after which it must not be read any further: "disorder" if the markers are out of order, or
+   * what Data.add returns for a part.
+   */
+  add(chunk: Uint8Array): string | undefined {
     this.#bytes += chunk.length;
     if (this.#bytes > longestStream) return "overflow";
     this.#rest = this.#rest.length === 0 ? Buffer.from(chunk) : Buffer.concat([this.#rest, chunk]);
@@ -112,7 +112,8 @@ export class OutputParser {
       const end = at + this.#tag.length;
       const line = this.#rest.subarray(end, end + longestWord).indexOf("\n");
       if (line < 0) return this.#rest.length - end < longestWord ? this.#keep(at) : "disorder";
-      if (this.#keep(at)) return "overflow";
+      const fault = this.#keep(at);
+      if (fault !== undefined) return fault;
       const word = this.#rest.subarray(this.#tag.length, this.#tag.length + line).toString("latin1");
       this.parts.push({ text: this.#current.text(), mark: words.find(each => each === word) ?? Number(word) });
       this.#rest = this.#rest.subarray(this.#tag.length + line + 1);
@@ -121,16 +122,19 @@ export class OutputParser {
   }
 
   /** Adds the first `bytes` of the buffered data to the current part. */
-  #keep(bytes: number): StreamFault | undefined {
-    const fits = this.#current.add(this.#rest.subarray(0, bytes)) ?? true;
+  #keep(bytes: number): string | undefined {
+    const fault = this.#current.add(this.#rest.subarray(0, bytes));
     this.#rest = this.#rest.subarray(bytes);
-    return fits ? undefined : "overflow";
+    return fault ?? undefined;
   }
 }
 
 /** The reader of a script's stdout, which is data. */
 export const dataParts = (tag: Tag, script: Script): OutputParser =>
-  new OutputParser(tag, script.steps.length + 1, index => new Data(script.steps[index]?.maxBytes ?? defaultMaxBytes));
+  new OutputParser(tag, script.steps.length + 1, index => {
+    const { maxBytes = defaultMaxBytes, check } = script.steps[index] ?? {};
+    return new Data(maxBytes, check?.());
+  });
 
 /** The reader of a script's stderr, which is messages. */
 export const messageParts = (tag: Tag, script: Script): OutputParser =>

@@ -140,8 +140,8 @@ export class Worker {
     if (fault === "overflow") {
       const most = running.script.steps[parts.parts.length]?.maxBytes ?? defaultMaxBytes;
       this.#fail("overflow", `wrote more than ${most} bytes`);
-    }
-    if (fault === "disorder") this.#fail("lost", "the output is out of order");
+    } else if (fault === "disorder") this.#fail("lost", "the output is out of order");
+    else if (fault !== undefined) this.#fail("nonsense", fault);
     if (this.#dead || !running.stdout.ended || !running.stderr.ended) return;
     const result = outcome(running, this.#where);
     if (result instanceof CommandError) this.#fail(result.failure, result);

@@ -108,6 +108,26 @@ describe("shared folders", () => {
     expect(share?.snapshots).toEqual([]);
   });
 
+  test("get a snapshot in as many requests as with one folder; its name is free once it is deleted", async () => {
+    const { driver, dsm } = await rigOf("nfs");
+    const ids = Array.from({ length: 12 }, (_, n) => `pvc-${n}`);
+    for (const id of ids) await driver.create(volumeOf(id), call);
+    const snapshots = snapshotsOf(driver);
+    const requestsOf = async (work: Promise<unknown>) => {
+      const before = dsm.requests.length;
+      await work;
+      return dsm.requests.length - before;
+    };
+    // The first one asks for the names of all folders.
+    const first = await snapshots.create("first", "pvc-0", {}, call);
+    for (const id of ids) expect(await requestsOf(snapshots.create(`of ${id}`, id, {}, call))).toBeLessThan(6);
+    expect(await requestsOf(codeOf(snapshots.create("first", "pvc-1", {}, call)))).toBeLessThan(6);
+    expect(await codeOf(snapshots.create("first", "pvc-1", {}, call))).toBe("already-exists");
+    await snapshots.delete(first.id, call);
+    expect((await snapshots.create("first", "pvc-1", {}, call)).volumeId).toBe("pvc-1");
+    expect(await codeOf(snapshots.create("first", "pvc-2", {}, call))).toBe("already-exists");
+  });
+
   test("do not list snapshots of DSM's schedule; snapshots keep the size of their time", async () => {
     const { driver, dsm } = await rigOf("nfs");
     await driver.create(volumeOf("pvc-1"), call);

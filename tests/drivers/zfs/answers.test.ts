@@ -1,6 +1,7 @@
 import { expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
-import { entriesOf, missingNames, outputOf, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
+import { missingNames, outputOf, refusal } from "../../../lib/drivers/zfs/cli/answers.ts";
+import { entriesOf as entriesIn } from "../../../lib/drivers/zfs/cli/rows.ts";
 import { permissionSteps } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { throwSnapshotFailure } from "../../../lib/drivers/zfs/snapshots.ts";
 import type { ZfsStorage } from "../../../lib/drivers/zfs/storage.ts";
@@ -18,6 +19,10 @@ const properties = ["type", "guid", "democratic-csi:csi_snapshot_name"];
 const names = ["tank/v", "tank/v@a", "tank/v@b"];
 const rows = names.flatMap(name => properties.map(property => `${name}\t${property}\tx\tlocal`));
 const text = (lines: readonly string[]): string => lines.map(line => `${line}\n`).join("");
+
+const entriesOf = (answer: string, asked: readonly string[]) => [
+  ...entriesIn(answer, asked, name => name.startsWith("tank")).values(),
+];
 
 test("a complete answer has every property of every name", () => {
   const entries = entriesOf(text(rows), properties);
@@ -119,7 +124,7 @@ const texts: readonly (readonly [string, ZfsFailure])[] = [
   ["cannot unmount '/tank/a': pool or dataset is busy", "busy"],
   ["cannot unmount '/tank/a': unmount failed", "busy"],
   ["failed to create /etc/exports.d: File exists", "busy"],
-  ["the lock /run/lock/csimux-zfs-3 is busy", "busy"],
+  ["the lock /run/lock/csimux-zfs-tank-3 is busy", "busy"],
   ["cannot create 'tank/a': out of space", "full"],
   ["cannot set property for 'tank/a': size is greater than available space", "full"],
   ["cannot set property for 'tank/a': size is less than current used or reserved space", "size"],

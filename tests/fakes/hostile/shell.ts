@@ -29,7 +29,19 @@ async function greet(tag: string): Promise<void> {
   if (form === "noise while nothing runs") await forever(process.stdout, chunk);
 }
 
+/** What zfs never prints when it is asked for type and guid below tank/v (zfs-get(8), zfs-list(8)). */
+const lists: Readonly<Record<string, string>> = {
+  "rows: without cells": "no row of zfs\n",
+  "rows: of another dataset": "tank/w/a\ttype\tfilesystem\t-\ntank/w/a\tguid\t1\t-\n",
+  "rows: again and again": "tank/v/a\ttype\tfilesystem\t-\ntank/v/a\tguid\t1\t-\n",
+  "rows: a line without end": "x",
+  "names: again and again": "tank/v/a\n",
+  "names: of another dataset": "tank/w/a\n",
+};
+
 async function run(tag: string): Promise<void> {
+  const line = lists[form];
+  if (line !== undefined) await forever(process.stdout, line.repeat(10_000));
   if (form === "stdout: marker without end") {
     await write(process.stdout, `${tag}:`);
     await forever(process.stdout, chunk);

@@ -1,3 +1,4 @@
+import { listStep, namesStep } from "../../../lib/drivers/zfs/cli/steps.ts";
 import { startProcess } from "../../../lib/io/long-running-process.ts";
 import { Worker } from "../../../lib/io/ssh/worker.ts";
 import { pause } from "../../waiting.ts";
@@ -11,7 +12,13 @@ const env = { PATH: process.env["PATH"] ?? "" };
 
 async function ended(): Promise<string> {
   const worker = await Worker.open("ssh hostile", listener => startProcess([...shell], env, listener), 20_000);
-  const steps = [{ name: "one", argv: ["true"], maxBytes: 64 << 20 }] as const;
+  const programs = { zfs: ["zfs"], zpool: "zpool", privileged: [] } as const;
+  const lists = {
+    rows: listStep(programs, ["tank/v"], ["filesystem"], ["type", "guid"], 1),
+    names: namesStep(programs, ["tank/v"], ["filesystem"], 1),
+  };
+  const list = Object.entries(lists).find(([kind]) => form.startsWith(`${kind}: `))?.[1];
+  const steps = [list ?? { name: "one", argv: ["true"] as const, maxBytes: 64 << 20 }] as const;
   const outputs = await worker.run({ steps, timeoutMs: 20_000 }, new AbortController().signal);
   // What comes after the end is noticed without a question.
   for (let n = 0; n < 400 && !worker.dead && form.startsWith("noise"); n++) await pause(5);

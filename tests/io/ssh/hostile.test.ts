@@ -32,6 +32,20 @@ describe("a storage host that writes endlessly costs little memory and delays no
       expect(ended.longestMs).toBeLessThan(1000);
     });
 
+  const nonsense = [
+    "rows: without cells",
+    "rows: of another dataset",
+    "rows: again and again",
+    "rows: a line without end",
+  ];
+  for (const form of [...nonsense, "names: again and again", "names: of another dataset"])
+    test(`${form}: zfs is ended at the first line that it cannot have written`, async () => {
+      const ended = await against(form);
+      expect(ended.how).toBe("nonsense");
+      expect(ended.grownMiB).toBeLessThan(64);
+      expect(ended.longestMs).toBeLessThan(200);
+    });
+
   for (const form of ["noise while nothing runs", "noise after the end"])
     test(`${form} ends the login: it would be the output of the next script`, async () => {
       // Noise that comes together with the greeting ends the login before the first script.

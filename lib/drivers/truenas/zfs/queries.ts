@@ -31,6 +31,15 @@ export function resourceFields(properties: readonly string[]) {
 }
 
 /**
+ * The same for queries up to 25.04 (of snapshots up to 25.10), which answer each property with five fields and user properties always
+ * (datasets_serialized and __snapshot_details in libzfs.pyx of truenas/py-libzfs at TS-24.10.2.4). One more native property than could be
+ * wanted: with none, or with the name and the txg alone, snapshots are answered with everything or without user properties.
+ */
+export const onlyProperties = (properties: readonly string[]) => ({
+  properties: ["creation", ...properties.filter(name => !isUserProperty(name) && name !== "type")],
+});
+
+/**
  * The same for zfs.resource.query, with the sources of native properties. Without such a property, 26 fails when it is asked for sources
  * (plugins/zfs/normalization.py of TS-26.0.0-BETA.3).
  */

@@ -14,6 +14,7 @@ import { gathering } from "./gathering.ts";
 import {
   datasetFields,
   nameOf,
+  onlyProperties,
   present,
   rowsOf,
   type System,
@@ -225,10 +226,11 @@ async function treeOf(
   depth: number,
 ): Promise<readonly ApiRow[]> {
   const { version } = system;
-  if (version < withResources)
-    return flat(
-      await rowsOf(system, "pool.dataset.query", [["id", "=", parent]], { extra: { retrieve_children: true } }),
-    );
+  if (version < withResources) {
+    // With another filter than the id, each dataset of the system is answered with all those below it, and again on its own ("flat").
+    const extra = { retrieve_children: true, ...onlyProperties(properties) };
+    return flat(await rowsOf(system, "pool.dataset.query", [["id", "=", parent]], { extra }));
+  }
   const children = { get_children: true, ...(version >= withSnapshotResources && { max_depth: depth }) };
   const request = { paths: [parent], ...datasetFields(properties), ...children };
   return present(system, "zfs.resource.query", request);

@@ -1,4 +1,4 @@
-import { TakenNames } from "../../zfs/cli/listing.ts";
+import { TakenNames } from "../../taken-names.ts";
 import type { PropertyQuery, SnapshotName, SnapshotsOfName } from "../../zfs/zfs.ts";
 import type { DatasetReader } from "./reading.ts";
 
@@ -26,14 +26,15 @@ export class SnapshotNames {
   }
 
   /** Whether a new snapshot's name may be taken. */
-  #take(name: string, parent: string, copies: string, along: readonly string[], signal: AbortSignal): Promise<boolean> {
+  async #take(name: string, parent: string, copies: string, along: readonly string[], signal: AbortSignal) {
     this.#taken ??= new TakenNames(async listing => {
       const [snapshots, datasets] = await Promise.all([
         this.#reading.snapshotNames(parent, listing),
         this.#reading.datasetsBelow(copies, along, listing),
       ]);
-      return [...snapshots, ...datasets.map(each => each.slice(each.lastIndexOf("/") + 1))];
+      const copied = datasets.map(each => each.slice(each.lastIndexOf("/") + 1));
+      return [...snapshots, ...copied].map(each => [each, parent]);
     });
-    return this.#taken.take(name, signal);
+    return (await this.#taken.take(name, parent, signal)) !== undefined;
   }
 }

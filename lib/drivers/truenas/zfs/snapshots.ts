@@ -3,6 +3,7 @@ import type { Api } from "../api.ts";
 import type { ApiRow } from "../api-error.ts";
 import {
   nameOf,
+  onlyProperties,
   otherVersion,
   present,
   resourceFields,
@@ -67,11 +68,12 @@ export async function snapshotRows(
     const rows = await resourceRows(system, { paths: [parent], recursive: depth > 1 }, properties);
     return properties.includes("clones") ? withClones(system, rows) : rows;
   }
-  if (depth > 1) return oldRows(system, [["pool", "=", poolOf(parent)]], {});
+  const options = { extra: onlyProperties(properties) };
+  if (depth > 1) return oldRows(system, [["pool", "=", poolOf(parent)]], options);
   // Up to 25.10 every query except by names and ids reads all snapshots of the system: so this reads the names first, then each one.
   const filters = [["dataset", "=", parent]];
   const names = await oldRows(system, filters, namesAlone);
-  if (names.length > manySnapshots) return oldRows(system, filters, {});
+  if (names.length > manySnapshots) return oldRows(system, filters, options);
   return (await Promise.all(names.map(row => snapshotRow(system, nameOf(row), properties)))).flat();
 }
 

@@ -1,7 +1,10 @@
+import { CsiError } from "../../../core/errors.ts";
+import { Semaphore } from "../../../core/semaphore.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { StorageHost } from "../../../io/script.ts";
 import type { BlockRange } from "../../driver.ts";
-import { incomplete, refusal } from "../cli/answers.ts";
+import { refusal } from "../cli/answers.ts";
+import { incomplete } from "../cli/rows.ts";
 import type { Programs } from "../cli/steps.ts";
 import type { StreamBase } from "../streams.ts";
 import { ZfsError } from "../zfs.ts";
@@ -25,27 +28,68 @@ export interface WantedBlocks {
  */
 export type BlockLists = (wanted: WantedBlocks, signal: AbortSignal) => AsyncIterable<readonly BlockRange[]>;
 
-/** Lists of blocks that zfs send and zstream(8) make on a host: what it sends stays there. */
-export const blockLists = (host: StorageHost, programs: Programs): BlockLists =>
+/** The number of lists that a host makes at once: each reads a whole zvol, or what was changed in it. */
+const listsAtOnce = 2;
+
+/**
+ * How long a list may stand still, in milliseconds. The host writes a line for a few thousand records; a client may back up a part before
+ * it reads the next one.
+ */
+export const usualPatience = { hostMs: 10 * 60_000, clientMs: 30 * 60_000 };
+
+/** Waits for a slot; the function that is returned releases it. */
+const slotOf = (slots: Semaphore, signal: AbortSignal): Promise<() => void> =>
+  new Promise((resolve, reject) => {
+    slots.run(() => new Promise<void>(release => resolve(release)), signal).catch(reject);
+  });
+
+/**
+ * Lists of blocks that zfs send and zstream(8) make on a host: what it sends stays there. Of all connections of a host two are made at once, the
+ * others wait; one that stands still ends, so that it does not keep them waiting.
+ */
+export const blockLists = (host: StorageHost, programs: Programs, patience = usualPatience): BlockLists =>
   async function* (wanted, signal) {
     const { snapshot, base = "", size, from } = wanted;
     const argv: Argv = ["sh", "-c", text, "sh", snapshot, base, String(size), String(from), ...programs.zfs];
     const unable = `${host.runner.where} cannot run a program whose output is read while it runs`;
     if (!host.child) throw new ZfsError("unlisted", unable);
-    const chunks = new Chunks();
-    const child = await host.child(argv, { stdout: chunks.add }, signal);
-    child.ended.then(chunks.close, chunks.close);
-    const lines = new RangeLines(wanted);
+    const release = await slotOf(
+      host.shared("lists of blocks", () => new Semaphore(listsAtOnce)),
+      signal,
+    );
+    const standstill = new AbortController();
+    standstill.signal.addEventListener("abort", release);
+    let timer: NodeJS.Timeout | undefined;
+    const expect = (who: string, withinMs: number): void => {
+      clearTimeout(timer);
+      const reason = `${who} for ${withinMs / 60_000} minutes, so the list of the blocks of ${snapshot} was ended; ask for the rest again`;
+      timer = setTimeout(() => standstill.abort(new CsiError("unavailable", reason)), withinMs);
+    };
     try {
-      for await (const chunk of chunks) {
-        const ranges = lines.add(Buffer.from(chunk).toString("latin1"));
-        if (ranges.length > 0) yield ranges;
+      const chunks = new Chunks();
+      const child = await host.child(argv, { stdout: chunks.add }, AbortSignal.any([signal, standstill.signal]));
+      child.ended.then(chunks.close, chunks.close);
+      const lines = new RangeLines(wanted);
+      try {
+        const hostWrites = () => expect(`${host.runner.where} has written nothing`, patience.hostMs);
+        hostWrites();
+        for await (const chunk of chunks) {
+          const ranges = lines.add(Buffer.from(chunk).toString("latin1"));
+          expect("the client has read nothing", patience.clientMs);
+          if (ranges.length > 0) yield ranges;
+          hostWrites();
+        }
+        const output = await child.ended;
+        if (output.exitCode !== 0) throw failureOf(output);
+        if (!lines.isComplete) throw incomplete("the list of blocks has no end");
+      } finally {
+        await child.end();
       }
-      const output = await child.ended;
-      if (output.exitCode !== 0) throw failureOf(output);
-      if (!lines.isComplete) throw incomplete("the list of blocks has no end");
+    } catch (error) {
+      throw standstill.signal.aborted ? standstill.signal.reason : error;
     } finally {
-      await child.end();
+      clearTimeout(timer);
+      release();
     }
   };
 

@@ -1,24 +1,11 @@
 import type { Output } from "../../../io/runner.ts";
 import type { Outputs } from "../../../io/script.ts";
-import { type Entries, type Entry, type Property, type PropertyQuery, ZfsError, type ZfsFailure } from "../zfs.ts";
+import { type Entries, type PropertyQuery, ZfsError, type ZfsFailure } from "../zfs.ts";
+import { descending, entriesOf, incomplete, isAsked, linesOf } from "./rows.ts";
 import { unique } from "./steps.ts";
 
 // An exit code of 0 does not prove that an answer is complete: sudo, a wrapper or a shell between zfs and csimux may lose a part of
 // it. A dataset without rows would seem to be gone, and a snapshot without its last row to be foreign. So rows are counted.
-
-/** The error for an answer with parts that are missing, repeated or in another order. */
-export const incomplete = (what: string): ZfsError =>
-  new ZfsError("incomplete", `the answer of zfs is not complete: ${what}`);
-
-/** The lines of an answer, one at a time. Throws ZfsError "incomplete" when the last one does not end with a line feed. */
-function* linesOf(text: string): Generator<string> {
-  for (let at = 0; at < text.length; ) {
-    const end = text.indexOf("\n", at);
-    if (end < 0) throw incomplete("it ends within a line");
-    yield text.slice(at, end);
-    at = end + 1;
-  }
-}
 
 /** What zfs writes to stderr (locale C, OpenZFS 2.1 to 2.3); the first match counts. */
 const failures: readonly (readonly [RegExp, ZfsFailure])[] = [
@@ -96,65 +83,6 @@ export function missingNames(output: Output): ReadonlySet<string> {
   return new Set(lines.flatMap(line => absence.exec(line)?.[1] ?? []));
 }
 
-/** What the last cell of a row can be (OpenZFS 2.1 to 2.3, lib/libzfs/libzfs_util.c, zprop_print_one_property). */
-const source = /^(?:-|none|local|default|received|temporary|inherited from .+)$/;
-
-/** Makes properties; a million rows end with only some hundred different texts (value, tab, source), which share one object each. */
-function propertyMaker(): (tail: string, value: string, from: string) => Property {
-  const known = new Map<string, Property>();
-  return (tail, value, from) => {
-    const found = known.get(tail);
-    if (found) return found;
-    const received = from === "received";
-    const made = { value, own: received || from === "local", ...(received && { received }) };
-    if (known.size < 1000 && tail.length < 64) known.set(tail, made);
-    return made;
-  };
-}
-
-type Cells = readonly [name: string, property: string, value: Property | undefined];
-
-/** The cells of a row; undefined when the value continues in the next line, as that of a user property may. */
-function cellsOf(row: string, make: ReturnType<typeof propertyMaker>): Cells | undefined {
-  const [first, second, last] = [row.indexOf("\t"), row.indexOf("\t", row.indexOf("\t") + 1), row.lastIndexOf("\t")];
-  const from = row.slice(last + 1);
-  if (first < 0 || last <= second || !source.test(from)) return undefined;
-  const value = row.slice(second + 1, last);
-  const found = value === "-" || value === "" ? undefined : make(row.slice(second + 1), value, from);
-  return [row.slice(0, first), row.slice(first + 1, second), found];
-}
-
-/** More than a row can have, in bytes: a name (255), a property (256), a value (8191) and its source (zfsprops(7)). */
-const longestRow = 16 << 10;
-
-/**
- * The entries in an answer of `zfs get -Hp -o name,property,value,source`: for each name one row for each property, in this order, which
- * zfs prints also for a property without a value. Throws ZfsError "incomplete".
- */
-export function entriesOf(text: string, properties: readonly string[]): readonly Entry[] {
-  const entries = new Map<string, Map<string, Property>>();
-  const make = propertyMaker();
-  let [name, at, partial] = ["", 0, ""];
-  for (const line of linesOf(text)) {
-    partial = partial === "" ? line : `${partial}\n${line}`;
-    const cells = cellsOf(partial, make);
-    if (!cells && partial.length > longestRow) break;
-    if (!cells) continue;
-    partial = "";
-    const [of, property, value] = cells;
-    const expected = properties[at];
-    if (at === 0 && !entries.has(of)) {
-      name = of;
-      entries.set(of, new Map());
-    } else if (at === 0 || of !== name) throw incomplete(`a row of ${of} is out of order`);
-    if (property !== expected) throw incomplete(`the ${expected} of ${name} is missing`);
-    if (value) entries.get(name)?.set(expected, value);
-    at = (at + 1) % properties.length;
-  }
-  if (at !== 0 || partial !== "") throw incomplete(`the rows of ${name} are cut`);
-  return [...entries].map(([each, all]) => ({ name: each, properties: all }));
-}
-
 /** The output of a step. Throws ZfsError when the step was skipped. */
 export function outputOf(outputs: Outputs, name: string): Output {
   const output = outputs.get(name);
@@ -171,18 +99,11 @@ export function answerOf(
 ): Entries {
   const output = outputOf(outputs, step);
   const absent = missingNames(output);
-  const found = new Map(entriesOf(output.stdout, unique(query.properties)).map(entry => [entry.name, entry]));
+  const found = entriesOf(output.stdout, unique(query.properties), isAsked([...query.names, ...roots], roots));
   const untold = query.names.find(name => !found.has(name) && !absent.has(name));
   if (untold !== undefined) throw incomplete(`it lacks ${untold}`);
-  const names = new Set(query.names);
-  const strange = [...found.keys()].find(name => !names.has(name) && !roots.some(root => isBelow(name, root)));
-  if (strange !== undefined) throw incomplete(`it shows ${strange}, which was not asked for`);
   return found;
 }
-
-/** Whether a snapshot, file system or zvol lies below a dataset. */
-export const isBelow = (name: string, parent: string): boolean =>
-  name.startsWith(parent) && /^[/@]/.test(name.slice(parent.length));
 
 /** The answer of the step "read". Throws "pool-absent" for a pool that is not imported: its contents are unknown. */
 export function readEntries(outputs: Outputs, query: PropertyQuery): Entries {
@@ -196,9 +117,9 @@ export function readEntries(outputs: Outputs, query: PropertyQuery): Entries {
 export function namesDownTo(parent: string, output: Output): readonly string[] | undefined {
   if (missingNames(output).has(parent)) return undefined;
   const names: string[] = [];
+  const check = descending();
   for (const name of linesOf(output.stdout)) {
-    const last = names.at(-1);
-    if (last !== undefined && name >= last) throw incomplete(`${name} is out of order`);
+    check(name);
     names.push(name);
   }
   if (names.at(-1) !== parent) throw incomplete(`the names below ${parent} are cut`);

@@ -1,6 +1,7 @@
 import type { Call } from "../../../core/call.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
+import { TakenNames } from "../../taken-names.ts";
 import { poolOf, snapshotNameOf } from "../names.ts";
 import {
   type CloneOrigin,
@@ -17,11 +18,12 @@ import {
   type SnapshotsOfName,
   type Zfs,
 } from "../zfs.ts";
-import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
+import { becauseOf, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
 import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
-import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
+import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps } from "./listing.ts";
 import { lockConcerns, onlyIf, unlessLarger } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep, type FlushedExports } from "./nfs.ts";
+import { incomplete } from "./rows.ts";
 import {
   copyStep,
   mountProperties,
@@ -282,14 +284,14 @@ export class ZfsCli implements Zfs {
   }
 
   /** Whether a new snapshot's name may be taken. A connection asks for one parent only, so there is one memory of names. */
-  #take(wanted: SnapshotName, signal: AbortSignal): Promise<boolean> {
+  async #take(wanted: SnapshotName, signal: AbortSignal): Promise<boolean> {
     this.#takenNames ??= new TakenNames(async listing => {
       const { parent, copies = "" } = wanted;
       const outputs = await this.#run(snapshotSteps(this.#programs, { ...wanted, name: "" }), listing);
       const names = [parent, copies].flatMap(each => namesBelow(outputs, each));
-      return names.map(each => each.slice(each.search(/[^@/]*$/)));
+      return names.map(each => [each.slice(each.search(/[^@/]*$/)), parent]);
     });
-    return this.#takenNames.take(wanted.name, signal);
+    return (await this.#takenNames.take(wanted.name, wanted.parent, signal)) !== undefined;
   }
 
   async #once(verb: "mount" | "share", name: string, signal: AbortSignal): Promise<void> {

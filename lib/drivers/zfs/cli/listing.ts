@@ -1,6 +1,7 @@
 import type { Outputs, Step } from "../../../io/script.ts";
 import type { DatasetType, Depth, Entries, Entry, PropertyQuery, SnapshotName } from "../zfs.ts";
-import { answerOf, incomplete, isBelow, namesDownTo, outputOf, readEntries } from "./answers.ts";
+import { answerOf, namesDownTo, outputOf, readEntries } from "./answers.ts";
+import { descending, incomplete, isAsked, isBelow } from "./rows.ts";
 import {
   listingBytes,
   listStep,
@@ -116,6 +117,7 @@ export async function listFamilies(
 const namedStep = (programs: Programs, part: string, below: string, types: readonly DatasetType[]): Step => ({
   name: `below ${below}`,
   argv: namedArgv(programs, part, below, types),
+  check: () => descending(isAsked([below], [below])),
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
@@ -130,39 +132,3 @@ export const snapshotSteps = (programs: Programs, { name, parent, copies }: Snap
 /** The names that `snapshotSteps` listed below a dataset; none when it does not exist. */
 export const namesBelow = (outputs: Outputs, below: string): readonly string[] =>
   namesDownTo(below, outputOf(outputs, `below ${below}`))?.slice(0, -1) ?? [];
-
-/** How long a listing is valid, in milliseconds; names that other processes take meanwhile are seen later. */
-const freshMs = 15 * 60_000;
-
-/** Names of snapshots that may be taken (CSI CreateSnapshot). Listing them costs a whole pool, so that is done once in a while. */
-export class TakenNames {
-  readonly #list: (signal: AbortSignal) => Promise<readonly string[]>;
-  readonly #now: () => number;
-  #listed: ReadonlySet<string> = new Set();
-  /** Names that were taken after the listing began. */
-  #added = new Set<string>();
-  #since = Number.NEGATIVE_INFINITY;
-
-  /** `now`: milliseconds of a monotonic clock. */
-  constructor(list: (signal: AbortSignal) => Promise<readonly string[]>, now: () => number = () => performance.now()) {
-    this.#list = list;
-    this.#now = now;
-  }
-
-  /** Takes a name; returns whether a snapshot may have had it already. Throws what the listing throws. */
-  async take(name: string, signal: AbortSignal): Promise<boolean> {
-    if (this.#now() - this.#since > freshMs) await this.#refresh(signal);
-    const taken = this.#listed.has(name) || this.#added.has(name);
-    this.#added.add(name);
-    return taken;
-  }
-
-  async #refresh(signal: AbortSignal): Promise<void> {
-    const began = this.#now();
-    const listed = await this.#list(signal);
-    // Names taken before the listing may be missing from it, so they are kept for another period.
-    this.#listed = new Set([...listed, ...this.#added]);
-    this.#added = new Set();
-    this.#since = began;
-  }
-}

@@ -1,6 +1,7 @@
 import { createHash } from "node:crypto";
 import type { Argv } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
+import { poolOf } from "../names.ts";
 
 // Changes under a lock of the host, which every csimux takes, and what is compared under it.
 
@@ -9,8 +10,10 @@ interface Zfs {
   readonly zfs: Argv;
 }
 
-/** The number of locks for datasets: more than scripts that run at once, and few enough to leave behind. */
-const datasetLocks = 16;
+/** The number of locks for the datasets of a pool: more than scripts that run at once, and few enough to leave behind. */
+const datasetLocks = 64;
+/** A longer name of a pool is cut, so that the file's name stays below 255 bytes (NAME_MAX of limits.h). */
+const mostOfPool = 200;
 
 /**
  * A shell that runs a program while it holds the lock $1 of the host; without flock(1) or the folder of locks it just runs it. Every
@@ -45,9 +48,9 @@ export const hasLock = 'command -v flock >/dev/null && [ -e "$lock" ]';
 /** Runs a program alone on its host: no other process of this lock runs meanwhile. */
 export const locked = (lock: string, argv: Argv): Argv => ["sh", "-c", `${lockText}"$@"`, "sh", lock, ...argv];
 
-/** The lock of a dataset. */
+/** The lock of a dataset, which it shares with few of its pool and none of another: a change of a pool that hangs holds it. */
 export const datasetLock = (name: string): string =>
-  `zfs-${createHash("sha256").update(name).digest().readUInt8(0) % datasetLocks}`;
+  `zfs-${poolOf(name).slice(0, mostOfPool)}-${createHash("sha256").update(name).digest().readUInt8(0) % datasetLocks}`;
 
 /**
  * $1 is a guid, $2 a dataset, $3 a property, $4 the argv of zfs as a line; the rest is for `text`. That runs if the dataset has

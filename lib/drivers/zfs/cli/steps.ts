@@ -3,6 +3,7 @@ import { type Outputs, piped, quoted, type Step } from "../../../io/script.ts";
 import { property } from "../properties.ts";
 import type { Copy, DatasetType, Depth, Entries, Inspected, Permissions, PropertyQuery, Values } from "../zfs.ts";
 import { onlyIf, unlessLarger, whileStill } from "./lock.ts";
+import { descending, isAsked, rowReader } from "./rows.ts";
 
 /** The longest accepted listing in bytes: some hundred thousand snapshots. */
 export const listingBytes = 64 << 20;
@@ -74,18 +75,20 @@ export const behind = (privileged: readonly string[], program: string, ...words:
   return [first, ...rest];
 };
 
-/** Properties in their order, each once. */
-export const unique = (properties: readonly string[]): readonly string[] => [...new Set(properties)];
+/** Properties or names in their order, each once. */
+export const unique = (all: readonly string[]): readonly string[] => [...new Set(all)];
 
 const getStep = (
   { zfs }: Programs,
   name: string,
   words: readonly string[],
   properties: readonly string[],
-  names: Iterable<string>,
+  names: readonly string[],
+  roots: readonly string[],
 ): Step => ({
   name,
   argv: [...zfs, "get", "-Hp", ...words, "-o", columns, unique(properties).join(","), ...names],
+  check: () => rowReader(unique(properties), isAsked(names, roots)),
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,
@@ -93,7 +96,7 @@ const getStep = (
 
 /** Reads properties of datasets and snapshots; zfs complains of those that do not exist. */
 export const readStep = (programs: Programs, { names, properties }: PropertyQuery): Step =>
-  getStep(programs, "read", [], properties, new Set(names));
+  getStep(programs, "read", [], properties, unique(names), []);
 
 /** Reads properties of datasets and of what lies below them, of these types and so many levels deep. */
 export const listStep = (
@@ -102,7 +105,7 @@ export const listStep = (
   types: readonly DatasetType[],
   properties: readonly string[],
   depth: Depth,
-): Step => getStep(programs, "list", ["-d", String(depth), "-t", types.join(",")], properties, parents);
+): Step => getStep(programs, "list", ["-d", String(depth), "-t", types.join(",")], properties, parents, parents);
 
 /** The properties that permission steps need. */
 export const mountProperties = ["mounted", "mountpoint"] as const;
@@ -126,6 +129,7 @@ export const namesStep = (
 ): Step => ({
   name: "names",
   argv: [...zfs, ...namesWords(types, depth), ...parents],
+  check: () => descending(isAsked(parents, parents)),
   reads: true,
   onFailure: "go-on",
   maxBytes: listingBytes,

@@ -215,6 +215,7 @@ describe("a list is refused, and no end is reported, when", () => {
     for (const text of lines) {
       const host = {
         runner: { where: "host" },
+        shared: <T>(_: string, make: () => T) => make(),
         child: async (_: unknown, { stdout }: { stdout: (chunk: Uint8Array) => Promise<void> }) => {
           const ended = stdout(Buffer.from(`${text}\n`)).then(() => ({ exitCode: 0, stdout: "", stderr: "" }));
           return { pid: 1, ended, end: async () => {} };
@@ -232,15 +233,15 @@ describe("a list is refused, and no end is reported, when", () => {
 
 describe("the programs of an endless stream end when", () => {
   /** Each write of a block is another range. */
-  const endless = `cat '%bin/whole'; echo $$ >'%bin/pid'
+  const endless = `cat '%bin/whole'; echo $$ >>'%bin/pid'
 awk 'BEGIN { for (n = 0; ; n += 2) printf "${written(0n, 1n).replace("offset = 0", "offset = %.0f")}\\n", n }'`;
-  const start = () => {
-    const made = programs({ whole: [begin, ...objects(1n << 60n), ""].join("\n") });
+  const start = (more: Parameters<typeof programs>[0] = {}) => {
+    const made = programs({ whole: [begin, ...objects(1n << 60n), ""].join("\n"), ...more });
     const text = endless.replaceAll("%bin", made.bin);
     writeFileSync(join(made.bin, "zfs"), `#!/bin/sh\n${text}\n`);
     const isRunning = () => {
-      const pid = readFileSync(join(made.bin, "pid"), "utf8").trim();
-      return existsSync(`/proc/${pid}`);
+      const pids = readFileSync(join(made.bin, "pid"), "utf8").trim().split("\n");
+      return pids.some(pid => existsSync(`/proc/${pid}`));
     };
     return { ...made, isRunning };
   };
@@ -266,6 +267,32 @@ awk 'BEGIN { for (n = 0; ; n += 2) printf "${written(0n, 1n).replace("offset = 0
       while (!(await iteration.next()).done);
     };
     expect(await rest().catch(({ failure }: { failure: string }) => failure)).toBe("cancelled");
+    await until(() => !isRunning(), "the end of zfs");
+  });
+
+  test("the client reads nothing for a while; a list that waits has its place then", async () => {
+    const { lists, isRunning } = start({ patience: { clientMs: 1000 } });
+    const begun = async () => {
+      const iteration = lists(wanted, new AbortController().signal)[Symbol.asyncIterator]();
+      await iteration.next();
+      return iteration;
+    };
+    const from = performance.now();
+    const [first, second, third] = [await begun(), await begun(), await begun()];
+    expect(performance.now() - from).toBeGreaterThan(950);
+    await until(() => !isRunning(), "the end of zfs");
+    for (const each of [first, second, third]) {
+      const rest = async () => {
+        while (!(await each.next()).done);
+      };
+      await expect(rest()).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("client") });
+    }
+  });
+
+  test("the host writes nothing for a while", async () => {
+    const { lists, isRunning } = start({ zstream: "exec sleep 1000", patience: { hostMs: 300 } });
+    const first = lists(wanted, new AbortController().signal)[Symbol.asyncIterator]().next();
+    await expect(first).rejects.toMatchObject({ code: "unavailable", message: expect.stringContaining("has written") });
     await until(() => !isRunning(), "the end of zfs");
   });
 });

@@ -2,7 +2,7 @@ import { afterEach } from "bun:test";
 import { chmodSync, existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
-import { blockLists } from "../../../../lib/drivers/zfs/blocks/block-list.ts";
+import { blockLists, usualPatience } from "../../../../lib/drivers/zfs/blocks/block-list.ts";
 import { localRunner } from "../../../../lib/io/local.ts";
 import { localHost } from "../../../../lib/io/local-host.ts";
 import { dump, objects } from "../../../fakes/zfs/zstream.ts";
@@ -22,6 +22,7 @@ export function programs(texts: {
   readonly later?: string;
   readonly zfs?: string;
   readonly zstream?: string;
+  readonly patience?: Partial<typeof usualPatience>;
 }) {
   const bin = mkdtempSync(join(tmpdir(), "csimux-blocks-"));
   folders.push(bin);
@@ -33,6 +34,7 @@ export function programs(texts: {
   for (const name of ["zfs", "zstream"]) if (existsSync(join(bin, name))) chmodSync(join(bin, name), 0o755);
   const path = texts.zstream === "absent" ? `${bin}:/bin:/usr/bin` : `${bin}:/usr/sbin:/usr/bin:/sbin:/bin`;
   const host = localHost(localRunner({ env: { PATH: path } }));
-  const lists = blockLists(host, { zfs: ["zfs"], zpool: "zpool", privileged: [] });
+  const patience = { ...usualPatience, ...texts.patience };
+  const lists = blockLists(host, { zfs: ["zfs"], zpool: "zpool", privileged: [] }, patience);
   return { lists, calls: () => readFileSync(join(bin, "calls"), "utf8").trim().split("\n"), bin };
 }

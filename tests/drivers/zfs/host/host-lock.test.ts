@@ -149,9 +149,13 @@ test("a flock that cannot wait, such as that of busybox, is tried repeatedly", a
   expect([holder.exitCode, waiter.exitCode, output]).toEqual([0, 0, "after\n"]);
 });
 
-test("a file system always has the same lock", () => {
+test("a file system always has the same lock, which no file system of another pool has", () => {
   expect(datasetLock("tank/k/v/pvc-1")).toBe(datasetLock("tank/k/v/pvc-1"));
-  expect(datasetLock("tank/k/v/pvc-1")).toMatch(/^zfs-(?:\d|1[0-5])$/);
+  expect(datasetLock("tank/k/v/pvc-1")).toMatch(/^zfs-tank-(?:\d|[1-5]\d|6[0-3])$/);
+  const locksOf = (pool: string) => new Set(Array.from({ length: 300 }, (_, n) => datasetLock(`${pool}/v/pvc-${n}`)));
+  expect(locksOf("tank").size).toBeGreaterThan(32);
+  expect(new Set([...locksOf("tank"), ...locksOf("tank2")]).size).toBe(locksOf("tank").size + locksOf("tank2").size);
+  expect(`csimux-${datasetLock("x".repeat(250))}`.length).toBeLessThan(255);
 });
 
 test("a file system that could not be destroyed is mounted and shared again, also after its login was lost", async () => {

@@ -242,13 +242,16 @@ export function encryptionSummary(nas: Nas, [id]: readonly unknown[]): unknown {
   }));
 }
 
-/** A dataset as `pool.dataset.query` shows it. */
+/**
+ * A dataset as `pool.dataset.query` shows it. What is derived from a property that is not asked for is missing, or false (__dataset_handles in
+ * libzfs.pyx of truenas/py-libzfs, transform() in plugins/pool_/dataset.py of TS-24.10.2.4).
+ */
 function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknown>>): Record<string, unknown> {
   const { name, type } = dataset;
   const asked = extra["properties"] as readonly string[] | null | undefined;
-  const wanted = propertiesOf(type).filter(
-    key => answered.has(key) && nas.number >= (fieldsSince[key] ?? 0) && (asked?.includes(key) ?? true),
-  );
+  const has = (key: string): boolean => asked?.includes(key) ?? true;
+  const isAnswered = (key: string) => answered.has(key) && nas.number >= (fieldsSince[key] ?? 0) && has(key);
+  const wanted = propertiesOf(type).filter(isAnswered);
   const native = wanted.map(key => {
     const { raw, from } = property(nas, dataset, key);
     const source = from === undefined ? "DEFAULT" : from === name ? "LOCAL" : "INHERITED";
@@ -265,11 +268,11 @@ function entry(nas: Nas, dataset: Dataset, extra: Readonly<Record<string, unknow
     name,
     type,
     pool: name.split("/")[0],
-    locked: isLocked(nas, dataset),
-    encrypted: property(nas, dataset, "encryption").raw !== "off",
+    encrypted: has("encryption") && property(nas, dataset, "encryption").raw !== "off",
+    locked: has("encryption") && isLocked(nas, dataset),
     children: tree,
     ...Object.fromEntries(native),
-    mountpoint: mountpoint(dataset) ?? null,
+    ...(has("mountpoint") || type === "VOLUME" ? { mountpoint: mountpoint(dataset) ?? null } : {}),
     user_properties: Object.fromEntries(user),
     ...(extra["snapshots"]
       ? { snapshots: snapshots.map(each => ({ id: `${name}@${each.name}`, name: `${name}@${each.name}` })) }

@@ -74,7 +74,11 @@ function entry(nas: Nas, snapshot: Snapshot, extra: Readonly<Record<string, unkn
     const { source_info: _, ...shape } = shown(key, raw, source);
     return shape;
   };
-  const listed = Object.entries(rawOf(nas, snapshot)).filter(([key]) => nas.number < 2600 || !hidden26.has(key));
+  // Those that are asked for, all for an empty list; up to 25.10 (_snapshots_snaplist_arg in libzfs.pyx of truenas/py-libzfs at TS-24.10.2.4).
+  const asked = (extra["properties"] ?? []) as readonly string[];
+  const isShown = (key: string): boolean =>
+    nas.number < 2600 ? asked.length === 0 || asked.includes(key) : !hidden26.has(key);
+  const listed = Object.entries(rawOf(nas, snapshot)).filter(([key]) => isShown(key));
   const native = listed.map(([key, raw]) => [key, plain(key, raw, "NONE")]);
   const user = Object.entries(withUser ? userOf(nas, snapshot) : {}).map(([key, value]) => [
     key,
