@@ -3,7 +3,7 @@ import { type Call, type Log, withSignal } from "../../lib/core/call.ts";
 
 const log: Log = { debug() {}, info() {}, warn() {}, error() {}, with: () => log };
 
-/** As the server makes calls: what they derive is no property of their own, so a spread loses it. */
+/** As the server makes calls: a spread loses what they derive, which is not among their own properties. */
 class Derived implements Call {
   readonly signal = new AbortController().signal;
   get id(): string {

@@ -122,12 +122,7 @@ export class ZfsCli implements Zfs {
     await this.#done([mounted, ...permissionSteps(this.#programs, name, permissions, undefined)], signal);
   }
 
-  snapshot(
-    names: readonly [string, ...string[]],
-    values: Readonly<Record<string, string>>,
-    query: PropertyQuery,
-    signal: AbortSignal,
-  ): Promise<CreationResult> {
+  snapshot(...[names, values, query, signal]: Parameters<Zfs["snapshot"]>): Promise<CreationResult> {
     return this.#made([this.#step("make", "snapshot", ...options(values), ...names)], [], query, signal);
   }
 
