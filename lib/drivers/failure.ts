@@ -61,6 +61,9 @@ export async function lookedFor<T>(look: Promise<T>, subject: FailureContext, do
   });
 }
 
+/** Failures after which an undo has proved that nothing is left. */
+const provedUndone = new WeakSet<Error>();
+
 /**
  * The error to throw after a failed creation. A failure that is not final stays, because a retry continues from what exists; a final one
  * stays final only if `undo` proves that nothing is left (CSI "Timeouts": the rest would never be deleted).
@@ -79,7 +82,8 @@ export async function afterFailure(
     return false;
   });
   if (!undone) return unfinished(error, subject, doing);
-  return failed.code === "internal" ? failed : error;
+  if (error instanceof Error) provedUndone.add(error);
+  return error;
 }
 
 /** Throws the signal's reason, or "deadline-exceeded", if the request has ended. Called between steps from which a retry can continue. */
@@ -93,8 +97,8 @@ export function throwIfCancelled({ connection }: Pick<FailureContext, "connectio
 }
 
 /**
- * Runs one operation; its failures get a code and a message that names connection and object. One that csimux does not know says nothing
- * about what exists, so it is not final; where afterFailure has proved that nothing is left, it is a CsiError already.
+ * Runs one operation; its failures get a code and a message that names connection and object. One that csimux does not
+ * know says nothing about what exists, so it is not final unless afterFailure has proved that nothing is left.
  */
 export async function guarded<T>(
   subject: FailureContext,
@@ -109,7 +113,8 @@ export async function guarded<T>(
   } catch (error) {
     const whole = name === "" ? doing : `${doing} "${name.slice(0, 160)}"`;
     const failed = failure(error, subject, whole);
-    const isUnknown = failed !== error && failed.code === "internal";
+    const isProved = error instanceof Error && provedUndone.has(error);
+    const isUnknown = failed !== error && failed.code === "internal" && !isProved;
     throw shown(isUnknown ? unfinished(error, subject, whole) : failed, subject);
   }
 }
