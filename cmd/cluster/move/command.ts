@@ -30,7 +30,6 @@ export function addMove(program: Command, host: Host): void {
       .option("--from <connection>", "with --all: the connection whose claims are meant")
       .option("--all", "all claims of the connection")
       .option("--to-class <name>", "the StorageClass to which the claims move")
-      .option("--print", "print the commands and manifests instead of applying them")
       .option("--context <name>", "the context of kubectl's configuration")
       .option("--kubeconfig <file>", "kubectl's configuration")
       .option("--kubectl <command>", 'kubectl with its flags, such as "kubectl --context prod"', "kubectl")

@@ -100,11 +100,6 @@ export class CopyingController {
   thaw = (volume: string): Promise<CopyDone> => this.#ask(["thaw", volume]);
   cancel = (target: string): Promise<CopyDone> => this.#ask(["cancel", target]);
 
-  /** Prints the command of kubectl that sends a request. */
-  async print(words: readonly string[], stdin?: string): Promise<void> {
-    this.#kubectl.print(inPodOf((await this.#found()).pod, ["copies", ...words], stdin !== undefined), stdin);
-  }
-
   async #ask(words: readonly string[], tell?: (progress: PassProgress) => void, stdin?: string): Promise<CopyDone> {
     const end = performance.now() + heldMs;
     for (;;) {

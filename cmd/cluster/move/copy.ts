@@ -79,7 +79,7 @@ export async function copy(work: MoveWork): Promise<number> {
     const begun = await begin(work, await note(work, claim, toClass));
     await passes(work, begun);
   });
-  if (!kubectl.isPrint) kubectl.say(`next: csimux move switch, which stops the pods for the last pass`);
+  kubectl.say(`next: csimux move switch, which stops the pods for the last pass`);
   return 0;
 }
 
@@ -128,18 +128,13 @@ async function note(work: MoveWork, moving: Moving, toClass: string): Promise<Mo
     metadata: { annotations: { [annotation]: noteText(made) } },
     spec: { persistentVolumeReclaimPolicy: "Retain" },
   });
-  return kubectl.isPrint ? { ...moving, note: made } : again(work, moving);
+  return again(work, moving);
 }
 
 /** Begins the copy, or finds it. */
 async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
   const { note } = noted(moving);
   const wanted = wantedCopy(moving, note.volume, targetClass(work, note.toClass), await attributesOf(work, moving));
-  if (work.kubectl.isPrint) {
-    await work.controller.print(["begin"], JSON.stringify(wanted));
-    if (note.target === "") work.kubectl.say("this prints the id of the new volume; replace TARGET by it");
-    return moving;
-  }
   const { target, method, instead } = await work.controller.begin(wanted);
   if (target === undefined)
     throw new MoveRefusal(`csimux did not say the id of the copy of claim ${claimText(moving)}`);
@@ -151,7 +146,6 @@ async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
 }
 
 async function passes(work: MoveWork, moving: Moving): Promise<void> {
-  if (work.kubectl.isPrint) return work.controller.print(["pass", noted(moving).note.target || "TARGET"]);
   let claim = moving;
   for (let each = 0; each < maxRounds; each++) {
     const { seconds } = await pass(work, claim);

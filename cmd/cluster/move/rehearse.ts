@@ -33,7 +33,7 @@ export async function rehearse(work: MoveWork, out: (text: string) => void): Pro
   for (const manifest of manifests) {
     const { namespace, name } = placeOfObject(manifest);
     if ((await kubectl.get("pvc", name, namespace)) === undefined)
-      await kubectl.change(["create", "-f", "-"], [manifest]);
+      await kubectl.change(["create", "-f", "-"], manifest);
     kubectl.say(`${namespace}/${name}: copied while it is Pending (kubectl describe pvc ${name} -n ${namespace})`);
   }
   kubectl.say("pods to check the copies; apply these manifests, then delete pods and claims:");

@@ -99,7 +99,7 @@ export async function writeNote(work: MoveWork, moving: Moving, change: Partial<
   const next = { ...note, ...change };
   if (noteText(next) === noteText(note)) return moving;
   await work.kubectl.patch("pv", old, { metadata: { annotations: { [annotation]: noteText(next) } } });
-  return work.kubectl.isPrint ? { ...moving, note: next } : again(work, moving);
+  return again(work, moving);
 }
 
 /** Works on several claims at once, and throws the first refusal after all have ended. */
