@@ -5,8 +5,6 @@ import { type MoveCommand, type MoveFlags, moveCommands } from "./options.ts";
 
 const about: Readonly<Record<MoveCommand, string>> = {
   plan: "print what would be moved and how, or why it cannot be; changes nothing",
-  rehearse:
-    "make a second claim with the content of each, in the new class, and print a pod for a check; nothing stops",
   copy: "copy in passes while the pods run; repeat it to shorten the stop",
   switch: "stop the pods, copy what is left, give each claim its new volume under the same name, start the pods",
   undo: "give each claim its old volume back",

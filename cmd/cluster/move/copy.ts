@@ -3,7 +3,7 @@ import { volumeName } from "../../../lib/core/name.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
 import { size } from "../../status/problems.ts";
 import type { Moving } from "./cluster-objects.ts";
-import type { CopyDone, WantedCopy } from "./controller.ts";
+import type { CopyDone, PassProgress, WantedCopy } from "./controller.ts";
 import { claimManifest } from "./objects/manifests.ts";
 import { annotation, type MoveNote, noteText } from "./objects/note.ts";
 import { claimText, classOf, isBlock, modesOf, placeOfObject, quantityBytes, textsAt } from "./objects/objects.ts";
@@ -154,12 +154,24 @@ async function passes(work: MoveWork, moving: Moving): Promise<void> {
   }
 }
 
+/** Passes on the text of the first progress in each 10 % of a pass, and each new text where its size is unknown. */
+export function byTenths(tell: (text: string) => void): (progress: PassProgress) => void {
+  let told: string | bigint | undefined;
+  return ({ text, done, total }) => {
+    const step = total > 0n ? (done * 10n) / total : text;
+    if (step === told) return;
+    told = step;
+    tell(text);
+  };
+}
+
 /** One pass of one claim, with its progress. */
-export async function pass({ controller, progress }: MoveWork, moving: Moving): Promise<NonNullable<CopyDone["pass"]>> {
+export async function pass({ controller, kubectl }: MoveWork, moving: Moving): Promise<NonNullable<CopyDone["pass"]>> {
   const name = claimText(moving);
-  const { pass: made } = await controller.pass(noted(moving).note.target, each => progress.tell(name, each));
+  const tell = byTenths(text => kubectl.say(`${name}: ${text}`));
+  const { pass: made } = await controller.pass(noted(moving).note.target, tell);
   if (made === undefined) throw new MoveRefusal(`csimux did not say what it copied for claim ${name}`);
-  progress.end(name, `pass ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
+  kubectl.say(`${name}: pass ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
   return made;
 }
 

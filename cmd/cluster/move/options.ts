@@ -4,7 +4,7 @@ import { UsageError, visible } from "../../terminal/terminal.ts";
 import { isNamespace, isObjectName } from "./objects/objects.ts";
 
 /** The commands of a move, in the order in which they are used. */
-export const moveCommands = ["plan", "rehearse", "copy", "switch", "undo", "finish"] as const;
+export const moveCommands = ["plan", "copy", "switch", "undo", "finish"] as const;
 
 /** One of them. */
 export type MoveCommand = (typeof moveCommands)[number];
@@ -39,7 +39,7 @@ export interface MoveOptions {
   readonly isGitopsPaused: boolean;
 }
 
-const needClass: readonly MoveCommand[] = ["plan", "rehearse", "copy"];
+const needClass: readonly MoveCommand[] = ["plan", "copy"];
 
 /** Validates the flags. Throws UsageError. */
 export function moveOptions(command: MoveCommand, claims: readonly string[], flags: MoveFlags): MoveOptions {

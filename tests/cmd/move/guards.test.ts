@@ -180,24 +180,6 @@ test("finish deletes no storage that another PersistentVolume has, too", async (
   }
 });
 
-test("rehearse makes a second claim once, and prints a pod", async () => {
-  const { cluster, run, close } = await moveWorld();
-  try {
-    for (const _ of [1, 2]) {
-      const { code, out } = await run("rehearse", toFast);
-      expect(code).toBe(0);
-      expect(out).toContain("mountPath: /rehearsal");
-    }
-    const made = cluster.api.find("PersistentVolumeClaim", "data-db-0-rehearsal", "shop");
-    expect(made).toMatchObject({
-      spec: { storageClassName: "fast", dataSource: { kind: "PersistentVolumeClaim", name: "data-db-0" } },
-    });
-    expect(cluster.changes).toHaveLength(1);
-  } finally {
-    close();
-  }
-});
-
 test("all claims of a connection are meant, in every namespace, with each workload stopped by itself", async () => {
   const { cluster, run, close } = await moveWorld();
   try {
