@@ -73,16 +73,6 @@ export interface StorageStatus {
   readonly reason?: string | undefined;
 }
 
-/** A replica of the controller, as `kubectl csimux status` sees it. */
-export interface ReplicaStatus {
-  readonly pod: string;
-  readonly node: string;
-  /** The sidecars whose leader it is; undefined if the leases cannot be read. */
-  readonly leads?: readonly string[] | undefined;
-  /** Why it does not answer. */
-  readonly problem?: string | undefined;
-}
-
 /** The output of `csimux status --output json`. Fields may be added, but not removed. */
 export interface Status {
   readonly name: string;
@@ -97,8 +87,6 @@ export interface Status {
   readonly now: string;
   /** Why the folder of connection files cannot be read; absent if it can. */
   readonly folderProblem?: string | undefined;
-  /** Only from `kubectl csimux status`, if the controller has several replicas. */
-  readonly replicas?: readonly ReplicaStatus[] | undefined;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: RouterView["groups"];
   /** All active conditions of connections, storage systems and volumes. */
