@@ -1,7 +1,6 @@
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
-import { type Cell, linesOf, someOf, table, tableWithin } from "../terminal/table.ts";
+import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
-import { methodsText, targetNames } from "../validate/methods-text.ts";
 import { age, memberText, problemsOf, size, summary, worstFirst } from "./problems.ts";
 
 /** The line width for people, in characters; only a longer word exceeds it. */
@@ -16,7 +15,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
     ...[head(status), wrapped(visible(summary(status))), connections(status, colour), groups(status)],
-    ...[health(status), problems(status), copies(status), methods(status), calls(status)],
+    ...[health(status), problems(status), copies(status), calls(status)],
   ];
   return parts.filter(part => part !== "").join("\n");
 }
@@ -114,24 +113,6 @@ function copies({ copies: all = [] }: Status): string {
     fault === undefined ? [] : [wrapped(visible(`copy to ${target}: ${fault}`))],
   );
   return tableWithin(width, [["COPY TO", "FROM", "METHOD", "STATE", "COPIED", "RATE"], ...rows]) + faults.join("");
-}
-
-/** The most sources of which the methods are shown, and the most names in a cell. */
-const mostSources = 8;
-const mostNames = 3;
-
-/** Which connections can give content to which others. */
-function methods({ copyMethods: known }: Status): string {
-  if (!known) return "";
-  const { rows, omitted } = known;
-  const names = (all: readonly string[]) => visible(someOf(all, mostNames));
-  const lines = rows.flatMap(({ from, targets }) =>
-    targets.map(each => [names(from), targetNames(each, names), methodsText(each)]),
-  );
-  if (lines.length === 0) return "";
-  const isPart = omitted.length > 0 || lines.length > mostSources;
-  const more = isPart ? [["and others", "", "see --output json"]] : [];
-  return tableWithin(width, [["CONTENT OF", "GETS TO", "METHOD"], ...lines.slice(0, mostSources), ...more]);
 }
 
 function calls({ calls: running, jobs, now }: Status): string {

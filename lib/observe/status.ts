@@ -1,4 +1,3 @@
-import type { CopyMethods } from "../copies/matrix.ts";
 import type { CopiesView } from "../copies/progress.ts";
 import { parseHandle } from "../core/handle.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
@@ -101,11 +100,6 @@ export interface Status {
   /** Absent in a process without connections. */
   readonly copies?: CopiesView["running"] | undefined;
   readonly copied?: CopiesView["copied"] | undefined;
-  /**
-   * Which connections can give content to which others; connections with equal methods share a row. Absent for fewer than two connections, and
-   * if copies are switched off. Only in the answer of the status socket, not for metrics.
-   */
-  readonly copyMethods?: CopyMethods | undefined;
 }
 
 /** Further details of the process, for bug reports. */
