@@ -118,10 +118,7 @@ function problems(answer: StatusAnswer, strays: readonly Strays[]): Html {
   const ofConnections = worstFirst(all).flatMap(each =>
     problemsOf(each, now).map(({ text, remedy }) => item(toneOf(each), each.name, text, remedy)),
   );
-  const alike = groupBy(
-    health.filter(({ of }) => of !== "connection"),
-    ({ seenBy, connection, reason }) => JSON.stringify([seenBy, connection, reason]),
-  );
+  const alike = groupBy(health, ({ seenBy, connection, reason }) => JSON.stringify([seenBy, connection, reason]));
   const isMild = (group: readonly HealthStatus[]) => Number(group.every(each => healthTone(each) === "warning"));
   const conditions = [...alike.values()]
     .sort((a, b) => isMild(a) - isMild(b))

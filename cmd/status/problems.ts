@@ -1,4 +1,3 @@
-import { reasonText } from "../../lib/health/reasons.ts";
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
 
 /**
@@ -58,11 +57,10 @@ export function problemsOf(each: ConnectionStatus, now: string): readonly Connec
   const { state = each.state } = each.file ?? {};
   const { problem } = each;
   const found: ConnectionProblem[] = [];
-  if (problem !== undefined)
-    found.push({ text: `${problem}${consequence[state] ?? ""}`, remedy: reasonText("FileRejected").remedy });
+  if (problem !== undefined) found.push({ text: `${problem}${consequence[state] ?? ""}`, remedy: "correct the file" });
   if (state === "gone") {
     const text = "its file was removed; calls for its volumes fail until it is restored";
-    found.push({ text, remedy: reasonText("FileGone").remedy });
+    found.push({ text, remedy: "restore the file" });
   }
   const storage = storageProblem(each, now);
   if (storage) found.push(storage);
@@ -98,7 +96,7 @@ function storageProblem({ name, storage, outage }: ConnectionStatus, now: string
 }
 
 const storageTexts = {
-  unreachable: ["cannot check the storage", reasonText("StorageUnavailable").remedy],
+  unreachable: ["cannot check the storage", "check the storage system and the network"],
   "login-refused": ["the storage refuses the login", "correct the credentials in the connection file"],
   unusable: ["cannot use the storage", "correct the connection file, or what it names on the storage system"],
 } as const;

@@ -72,19 +72,18 @@ function groups({ groups: all, connections: known }: Status): string {
 /** The number of volumes listed for each condition. */
 const mostVolumes = 10;
 
-/** The conditions of storage systems and volumes; conditions of files are listed with the problems. */
+/** The conditions of storage systems and volumes. */
 function health({ health: all, now }: Status): string {
-  const shown = all.filter(({ of }) => of !== "connection");
-  if (shown.length === 0) return "";
+  if (all.length === 0) return "";
   const counts = new Map<string, number>();
-  const rows = shown.flatMap(({ seenBy, connection = "-", volume, storage, reason, severity, message, since }) => {
+  const rows = all.flatMap(({ seenBy, connection = "-", volume, storage, reason, severity, message, since }) => {
     const key = JSON.stringify([seenBy, connection, reason]);
     const count = (counts.get(key) ?? 0) + 1;
     counts.set(key, count);
     const subject = visible(volume ?? storage ?? connection);
     return count > mostVolumes ? [] : [[subject, reason, severity, age(since, now), visible(message)]];
   });
-  const left = shown.length - rows.length;
+  const left = all.length - rows.length;
   const more = left === 0 ? [] : [[`and ${left} more`, "", "", "", ""]];
   return tableWithin(width, [["SUBJECT", "REASON", "SEVERITY", "AGE", "MESSAGE"], ...rows, ...more]);
 }

@@ -88,7 +88,7 @@ export interface Status {
   readonly folderProblem?: string | undefined;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: RouterView["groups"];
-  /** All active conditions of connections, storage systems and volumes. */
+  /** All active conditions of storage systems and volumes. */
   readonly health: readonly HealthStatus[];
   readonly calls: readonly {
     readonly method: string;
