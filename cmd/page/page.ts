@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import type { ClusterFacts } from "../../lib/config/cluster.ts";
+import { age, size } from "../../lib/core/amounts.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { claimFinder } from "../../lib/core/place.ts";
 import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
 import type { HealthStatus } from "../../lib/observe/health.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
-import { age, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
+import { problemsOf, summary, worstFirst } from "../status/problems.ts";
 import { someOf } from "../terminal/table.ts";
 import { connections, groups } from "./connections.ts";
 import { copies, copyProblems } from "./copies.ts";

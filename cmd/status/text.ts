@@ -1,7 +1,8 @@
+import { age, copied, size } from "../../lib/core/amounts.ts";
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
 import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
-import { age, memberText, problemsOf, size, summary, worstFirst } from "./problems.ts";
+import { memberText, problemsOf, summary, worstFirst } from "./problems.ts";
 
 /** The line width for people, in characters; only a longer word exceeds it. */
 const width = 80;
@@ -105,7 +106,7 @@ function copies({ copies: all = [] }: Status): string {
     visible(from),
     method,
     stalled ? `${state}, stalled` : ahead === undefined ? state : `${state} (${ahead} ahead)`,
-    done === 0 && total === 0 ? "-" : total > 0 ? `${size(done)} of ${size(total)}` : size(done),
+    done === 0 && total === 0 ? "-" : copied(done, total),
     perSecond > 0 ? `${size(perSecond)}/s` : "-",
   ]);
   const faults = all.flatMap(({ target, fault }) =>

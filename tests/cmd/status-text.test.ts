@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { statusOptions } from "../../cmd/status/options.ts";
-import { age, isHealthy, size } from "../../cmd/status/problems.ts";
+import { isHealthy } from "../../cmd/status/problems.ts";
 import { statusText } from "../../cmd/status/text.ts";
 import { UsageError } from "../../cmd/terminal/terminal.ts";
+import { age, size } from "../../lib/core/amounts.ts";
 import type { Status } from "../../lib/observe/status.ts";
 
 test.each([

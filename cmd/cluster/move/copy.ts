@@ -1,7 +1,7 @@
+import { size } from "../../../lib/core/amounts.ts";
 import type { Mapping } from "../../../lib/core/mapping.ts";
 import { volumeName } from "../../../lib/core/name.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import { size } from "../../status/problems.ts";
 import type { Moving } from "./cluster-objects.ts";
 import type { CopyDone, PassProgress, WantedCopy } from "./controller.ts";
 import { claimManifest } from "./objects/manifests.ts";
@@ -171,7 +171,7 @@ export async function pass({ controller, kubectl }: MoveWork, moving: Moving): P
   const tell = byTenths(text => kubectl.say(`${name}: ${text}`));
   const { pass: made } = await controller.pass(noted(moving).note.target, tell);
   if (made === undefined) throw new MoveRefusal(`csimux did not say what it copied for claim ${name}`);
-  kubectl.say(`${name}: pass ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
+  kubectl.say(`${name}: pass ${made.number + 1} copied ${size(made.bytes)} in ${Math.round(made.seconds)} s`);
   return made;
 }
 

@@ -1,5 +1,5 @@
+import { size } from "../../../lib/core/amounts.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import { size } from "../../status/problems.ts";
 import { table } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { Moving } from "./cluster-objects.ts";
@@ -26,13 +26,7 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
     );
     const { method, instead } = await controller.plan(wanted);
     const users = usersOf(objects, claim).workloads.map(each => `${workloadText(each)} (${each.replicas})`);
-    const cells = [
-      claimText(claim),
-      claim.source,
-      size(Number(wanted.bytes)),
-      method ?? "-",
-      users.join(", ") || "nothing",
-    ];
+    const cells = [claimText(claim), claim.source, size(BigInt(wanted.bytes)), method ?? "-", users.join(", ") || "nothing"];
     return { cells: cells.map(visible), instead: (instead ?? []).map(each => `${claimText(claim)}: ${each}`) };
   });
   out(table([["CLAIM", "VOLUME", "SIZE", "METHOD", "STOPS"], ...rows.map(({ cells }) => cells)]));
