@@ -26,7 +26,13 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
     );
     const { method, instead } = await controller.plan(wanted);
     const users = usersOf(objects, claim).workloads.map(each => `${workloadText(each)} (${each.replicas})`);
-    const cells = [claimText(claim), claim.source, size(BigInt(wanted.bytes)), method ?? "-", users.join(", ") || "nothing"];
+    const cells = [
+      claimText(claim),
+      claim.source,
+      size(BigInt(wanted.bytes)),
+      method ?? "-",
+      users.join(", ") || "nothing",
+    ];
     return { cells: cells.map(visible), instead: (instead ?? []).map(each => `${claimText(claim)}: ${each}`) };
   });
   out(table([["CLAIM", "VOLUME", "SIZE", "METHOD", "STOPS"], ...rows.map(({ cells }) => cells)]));
