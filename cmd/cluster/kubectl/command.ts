@@ -13,7 +13,10 @@ const atOnce = 4;
 /** Flags of `csimux status` for what one process does: a page, a bug report, and an answer without an end. */
 const forOne = /^--(?:html|bundle|watch|cluster|endpoint|status-socket|help)\b/;
 
-/** What precedes the status of one of several controllers. Readers of JSON and YAML get one document each, which names the pod as "host". */
+/**
+ * What precedes the status of one of several controllers. Readers of JSON and YAML get one document each, which names
+ * the pod as "host".
+ */
 function titleOf({ name, node }: CsimuxPod, words: readonly string[]): string {
   const format = /(?:^| )(?:-o|--output)[ =]?(json|yaml)(?: |$)/.exec(words.join(" "))?.[1];
   if (format === undefined) return `controller ${visible(name)} on ${visible(node)}\n`;

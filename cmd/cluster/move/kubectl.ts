@@ -15,8 +15,8 @@ const pollMs = 1_000;
 export type Waited = "done" | { readonly missing: string };
 
 /**
- * The cluster through kubectl, and the terminal: reads and changes objects, and talks to the person. Methods throw MoveRefusal with
- * kubectl's message.
+ * The cluster through kubectl, and the terminal: reads and changes objects, and talks to the person. Methods throw
+ * MoveRefusal with kubectl's message.
  */
 export class Kubectl {
   readonly cluster: Cluster;
