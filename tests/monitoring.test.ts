@@ -195,15 +195,10 @@ const shown: Readonly<
       ...ofDead("csimux_connection_state", ',state="good"', "1x60"),
       ...ofDead("csimux_connection_unavailable", "", "1x60"),
       ...ofDead("csimux_connection_health_unknown", "", "1x60"),
-      ...ofDead(
-        "csimux_health_conditions",
-        ',seen_by="controller",of="connection",storage="",reason="StorageUnavailable",severity="inaccessible"',
-        "1x60",
-      ),
     },
     panels: {
       "Storages unavailable": [[3], "red"],
-      Inaccessible: [[3], "red"],
+      Inaccessible: [[0], "green"],
       [timeline]: [[3, 3, 3], "red"],
       Controllers: [[2], "green"],
     },

@@ -3,7 +3,6 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
 import { parse } from "yaml";
-import { Kubectl } from "../cmd/cluster/move/kubectl.ts";
 import { adoptionsText, adoptionText, deletionText } from "../cmd/cluster/volumes/manifests.ts";
 import { visible } from "../lib/core/visible.ts";
 import { manifestText } from "../lib/takeover/manifests.ts";
@@ -68,25 +67,6 @@ const claim = {
 const request = { driver: "csimux.storage", volume, access: undefined, name: "pv-1", claim: "shop/db" };
 const own = Object.values(hostile).join(" ");
 
-/** What a command prints for a shell, without the shell's part. */
-function printedByMove(): string {
-  let text = "";
-  const out = (each: string) => {
-    text += each;
-  };
-  const host = {
-    out,
-    err: () => {},
-    stdin: async () => "",
-    hostname: "desk",
-    colour: false,
-    pause: async () => {},
-    env: {},
-  };
-  new Kubectl({ kubectl: ["kubectl"], isPrint: true }, host).print(["create", "-f", "-"], [claim]);
-  return text.split("\n").slice(1, -2).join("\n");
-}
-
 const printed: readonly (readonly [string, string, readonly string[]])[] = [
   ["adopt", adoptionText(request, false, own), ["PersistentVolume pv-1", "PersistentVolumeClaim db"]],
   [
@@ -95,7 +75,6 @@ const printed: readonly (readonly [string, string, readonly string[]])[] = [
     ["PersistentVolume pv-1", "PersistentVolumeClaim db"],
   ],
   ["orphans", deletionText(request, own), [expect.stringMatching(/^PersistentVolume delete-\w+$/)]],
-  ["move --print", printedByMove(), ["PersistentVolumeClaim db"]],
   ["takeover", manifestText([claim]), ["PersistentVolumeClaim db"]],
 ];
 

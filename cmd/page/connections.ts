@@ -1,5 +1,6 @@
+import { age, size } from "../../lib/core/amounts.ts";
 import type { ConnectionStatus, StatusAnswer } from "../../lib/observe/status.ts";
-import { age, memberText, size, worstFirst } from "../status/problems.ts";
+import { memberText, worstFirst } from "../status/problems.ts";
 import { html, type Part } from "./html.ts";
 import { table, toned, unknown } from "./parts.ts";
 import { stateWords, toneOf } from "./places.ts";

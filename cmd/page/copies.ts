@@ -1,6 +1,6 @@
+import { age, copied, size } from "../../lib/core/amounts.ts";
 import { quoted } from "../../lib/io/script.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
-import { age, size } from "../status/problems.ts";
 import { html, type Part } from "./html.ts";
 import type { Tone } from "./map.ts";
 import { table, toned } from "./parts.ts";
@@ -84,7 +84,7 @@ function rowOf({ target, running, recorded }: Copy, { tone, words, reason, advic
 function amount(done: number, total: number): Part {
   if (total === 0) return done > 0 && size(done);
   const percent = Math.min(100, Math.floor((done / total) * 100));
-  return html`${size(done)} of ${size(total)}<br><progress max="100" value="${percent}" aria-label="copied">${percent} %</progress>`;
+  return html`${copied(done, total)}<br><progress max="100" value="${percent}" aria-label="copied">${percent} %</progress>`;
 }
 
 function judged({ target, running, recorded }: Copy, now: string): Judgement {

@@ -1,11 +1,12 @@
 import { createHash } from "node:crypto";
 import type { ClusterFacts } from "../../lib/config/cluster.ts";
+import { age, size } from "../../lib/core/amounts.ts";
 import { groupBy } from "../../lib/core/group-by.ts";
 import { claimFinder } from "../../lib/core/place.ts";
 import { allReasons, reasonText, severityWords } from "../../lib/health/reasons.ts";
 import type { HealthStatus } from "../../lib/observe/health.ts";
 import type { StatusAnswer } from "../../lib/observe/status.ts";
-import { age, problemsOf, size, summary, worstFirst } from "../status/problems.ts";
+import { problemsOf, summary, worstFirst } from "../status/problems.ts";
 import { someOf } from "../terminal/table.ts";
 import { connections, groups } from "./connections.ts";
 import { copies, copyProblems } from "./copies.ts";
@@ -118,10 +119,7 @@ function problems(answer: StatusAnswer, strays: readonly Strays[]): Html {
   const ofConnections = worstFirst(all).flatMap(each =>
     problemsOf(each, now).map(({ text, remedy }) => item(toneOf(each), each.name, text, remedy)),
   );
-  const alike = groupBy(
-    health.filter(({ of }) => of !== "connection"),
-    ({ seenBy, connection, reason }) => JSON.stringify([seenBy, connection, reason]),
-  );
+  const alike = groupBy(health, ({ seenBy, connection, reason }) => JSON.stringify([seenBy, connection, reason]));
   const isMild = (group: readonly HealthStatus[]) => Number(group.every(each => healthTone(each) === "warning"));
   const conditions = [...alike.values()]
     .sort((a, b) => isMild(a) - isMild(b))

@@ -92,8 +92,6 @@ export function openController(
     },
     /** The present state of all connections and groups; sends no request to any storage system. */
     overview: () => overview(main.config.groups),
-    /** Like overview, for the methods of content between the connections; undefined if there are none. */
-    copyMethods: () => copies?.matrix(),
     /** The volumes of all connections; asks the storage systems. Rejects if the folder of connection files cannot be read. */
     inventory: () => inventory({ id: "inventory", log, signal: ending.signal, secrets: {} }),
     /** Why the folder of connection files cannot be read; undefined if it can. */

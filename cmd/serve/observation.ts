@@ -1,5 +1,4 @@
 import { resolve } from "node:path";
-import type { CopyMethods } from "../../lib/copies/matrix.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { CsiError } from "../../lib/core/errors.ts";
 import type { CallObserver, CommandObserver } from "../../lib/core/observer.ts";
@@ -23,8 +22,6 @@ export interface Observed {
   readonly prefix: () => string;
   /** The volumes of all connections, from their storage systems; undefined on nodes. */
   readonly inventory: (() => Promise<readonly ConnectionInventory[]>) | undefined;
-  /** How content gets from one connection to another; undefined if it does not, and on nodes. */
-  readonly copyMethods: (() => CopyMethods | undefined) | undefined;
   /** The staged volumes, complete or undefined; undefined in a process without a node. */
   readonly staged: (() => Promise<readonly string[] | undefined>) | undefined;
   /** As in StatusAnswer. */
@@ -78,7 +75,6 @@ export async function openObservation(
         .catch(() => undefined),
     }),
     ...status(),
-    copyMethods: observed().copyMethods?.(),
     staged: await observed().staged?.(),
     initiators: await observed().initiators?.(),
     details: {

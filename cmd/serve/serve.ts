@@ -95,7 +95,6 @@ function observedParts(
     }),
     prefix: () => main.config.defaults.prefix,
     inventory: isController ? controller.inventory : undefined,
-    copyMethods: isController ? controller.copyMethods : undefined,
     staged: isNode ? () => node.parts.volumes.staged() : undefined,
     initiators: isNode ? node.initiators : undefined,
   };

@@ -1,4 +1,4 @@
-import { reasonText } from "../../lib/health/reasons.ts";
+import { age } from "../../lib/core/amounts.ts";
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
 
 /**
@@ -58,11 +58,10 @@ export function problemsOf(each: ConnectionStatus, now: string): readonly Connec
   const { state = each.state } = each.file ?? {};
   const { problem } = each;
   const found: ConnectionProblem[] = [];
-  if (problem !== undefined)
-    found.push({ text: `${problem}${consequence[state] ?? ""}`, remedy: reasonText("FileRejected").remedy });
+  if (problem !== undefined) found.push({ text: `${problem}${consequence[state] ?? ""}`, remedy: "correct the file" });
   if (state === "gone") {
     const text = "its file was removed; calls for its volumes fail until it is restored";
-    found.push({ text, remedy: reasonText("FileGone").remedy });
+    found.push({ text, remedy: "restore the file" });
   }
   const storage = storageProblem(each, now);
   if (storage) found.push(storage);
@@ -98,7 +97,7 @@ function storageProblem({ name, storage, outage }: ConnectionStatus, now: string
 }
 
 const storageTexts = {
-  unreachable: ["cannot check the storage", reasonText("StorageUnavailable").remedy],
+  unreachable: ["cannot check the storage", "check the storage system and the network"],
   "login-refused": ["the storage refuses the login", "correct the credentials in the connection file"],
   unusable: ["cannot use the storage", "correct the connection file, or what it names on the storage system"],
 } as const;
@@ -107,32 +106,6 @@ const consequence: Readonly<Partial<Record<ConnectionStatus["state"], string>>> 
   degraded: " (still using the last valid file)",
   bad: " (out of service until the file is corrected)",
 };
-
-const units = ["B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB"] as const;
-
-/** A number of bytes with at most three digits. */
-export function size(bytes: number): string {
-  let value = bytes;
-  let unit = 0;
-  while (value >= 999.5 && unit < units.length - 1) {
-    value /= 1024;
-    unit++;
-  }
-  const digits = unit === 0 || value >= 99.95 ? 0 : 1;
-  return `${value.toFixed(digits)} ${units[unit]}`;
-}
-
-/** The time elapsed since `from`, in its largest unit. */
-export const age = (from: string, now: string): string =>
-  duration(Math.round((Date.parse(now) - Date.parse(from)) / 1000));
-
-/** A time in its largest unit. */
-export function duration(given: number): string {
-  const seconds = Math.max(0, given);
-  if (seconds < 120) return `${seconds}s`;
-  if (seconds < 7_200) return `${Math.floor(seconds / 60)}m`;
-  return seconds < 172_800 ? `${Math.floor(seconds / 3_600)}h` : `${Math.floor(seconds / 86_400)}d`;
-}
 
 /** The time until `time`, which is at most minutes ahead. */
 function soon(time: string, now: string): string {

@@ -1,8 +1,8 @@
+import { age, copied, size } from "../../lib/core/amounts.ts";
 import type { ConnectionStatus, Status } from "../../lib/observe/status.ts";
-import { type Cell, linesOf, someOf, table, tableWithin } from "../terminal/table.ts";
+import { type Cell, linesOf, table, tableWithin } from "../terminal/table.ts";
 import { visible } from "../terminal/terminal.ts";
-import { methodsText, targetNames } from "../validate/methods-text.ts";
-import { age, memberText, problemsOf, size, summary, worstFirst } from "./problems.ts";
+import { memberText, problemsOf, summary, worstFirst } from "./problems.ts";
 
 /** The line width for people, in characters; only a longer word exceeds it. */
 const width = 80;
@@ -16,7 +16,7 @@ const tints: Readonly<Record<ConnectionStatus["state"], number>> = {
 export function statusText(status: Status, colour: boolean): string {
   const parts = [
     ...[head(status), wrapped(visible(summary(status))), connections(status, colour), groups(status)],
-    ...[health(status), problems(status), copies(status), methods(status), calls(status)],
+    ...[health(status), problems(status), copies(status), calls(status)],
   ];
   return parts.filter(part => part !== "").join("\n");
 }
@@ -73,19 +73,18 @@ function groups({ groups: all, connections: known }: Status): string {
 /** The number of volumes listed for each condition. */
 const mostVolumes = 10;
 
-/** The conditions of storage systems and volumes; conditions of files are listed with the problems. */
+/** The conditions of storage systems and volumes. */
 function health({ health: all, now }: Status): string {
-  const shown = all.filter(({ of }) => of !== "connection");
-  if (shown.length === 0) return "";
+  if (all.length === 0) return "";
   const counts = new Map<string, number>();
-  const rows = shown.flatMap(({ seenBy, connection = "-", volume, storage, reason, severity, message, since }) => {
+  const rows = all.flatMap(({ seenBy, connection = "-", volume, storage, reason, severity, message, since }) => {
     const key = JSON.stringify([seenBy, connection, reason]);
     const count = (counts.get(key) ?? 0) + 1;
     counts.set(key, count);
     const subject = visible(volume ?? storage ?? connection);
     return count > mostVolumes ? [] : [[subject, reason, severity, age(since, now), visible(message)]];
   });
-  const left = shown.length - rows.length;
+  const left = all.length - rows.length;
   const more = left === 0 ? [] : [[`and ${left} more`, "", "", "", ""]];
   return tableWithin(width, [["SUBJECT", "REASON", "SEVERITY", "AGE", "MESSAGE"], ...rows, ...more]);
 }
@@ -107,31 +106,13 @@ function copies({ copies: all = [] }: Status): string {
     visible(from),
     method,
     stalled ? `${state}, stalled` : ahead === undefined ? state : `${state} (${ahead} ahead)`,
-    done === 0 && total === 0 ? "-" : total > 0 ? `${size(done)} of ${size(total)}` : size(done),
+    done === 0 && total === 0 ? "-" : copied(done, total),
     perSecond > 0 ? `${size(perSecond)}/s` : "-",
   ]);
   const faults = all.flatMap(({ target, fault }) =>
     fault === undefined ? [] : [wrapped(visible(`copy to ${target}: ${fault}`))],
   );
   return tableWithin(width, [["COPY TO", "FROM", "METHOD", "STATE", "COPIED", "RATE"], ...rows]) + faults.join("");
-}
-
-/** The most sources of which the methods are shown, and the most names in a cell. */
-const mostSources = 8;
-const mostNames = 3;
-
-/** Which connections can give content to which others. */
-function methods({ copyMethods: known }: Status): string {
-  if (!known) return "";
-  const { rows, omitted } = known;
-  const names = (all: readonly string[]) => visible(someOf(all, mostNames));
-  const lines = rows.flatMap(({ from, targets }) =>
-    targets.map(each => [names(from), targetNames(each, names), methodsText(each)]),
-  );
-  if (lines.length === 0) return "";
-  const isPart = omitted.length > 0 || lines.length > mostSources;
-  const more = isPart ? [["and others", "", "see --output json"]] : [];
-  return tableWithin(width, [["CONTENT OF", "GETS TO", "METHOD"], ...lines.slice(0, mostSources), ...more]);
 }
 
 function calls({ calls: running, jobs, now }: Status): string {

@@ -1,9 +1,8 @@
-import { type CopyMethods, type CopyTargets, copyMethods } from "../../lib/copies/matrix.ts";
 import { copyEnds, copySettingsOf } from "../../lib/lint/copy-ends.ts";
 import { factsOf, isLocal } from "../../lib/lint/facts.ts";
 import type { ConnectionFile, LintInput } from "../../lib/lint/lint-input.ts";
 import { someOf } from "../terminal/table.ts";
-import { methodsText, targetNames } from "./methods-text.ts";
+import { type CopyMethods, type CopyReach, type CopyTargets, copyMethods } from "./copy-matrix.ts";
 
 /** The most kinds of sources that people are shown, and that JSON has. */
 const mostShown = 20;
@@ -41,8 +40,18 @@ export function copyNotes(input: LintInput): string {
 
 const names = (all: readonly string[]): string => someOf(all, mostNames);
 
-const targetText = (targets: CopyTargets): string =>
-  `${targets.why !== undefined ? "not to" : "to"} ${targetNames(targets, names)}: ${methodsText(targets)}`;
+function targetText({ to, eachOther, ...reach }: CopyTargets): string {
+  const targets = [...(eachOther ? ["each other"] : []), ...(to.length > 0 ? [names(to)] : [])];
+  return `${reach.why !== undefined ? "not to" : "to"} ${targets.join(" and ")}: ${methodsText(reach)}`;
+}
+
+/** The methods in words. */
+function methodsText({ volumes, snapshots, why }: CopyReach): string {
+  if (why !== undefined) return why;
+  const more = snapshots.filter(method => !volumes.includes(method));
+  const own = more.length > 0 ? [`${more.join(", else ")} from snapshots in a repository`] : [];
+  return [...(volumes.length > 0 ? [volumes.join(", else ")] : []), ...own].join(", or ");
+}
 
 /** Connections between which and others nothing is copied. */
 function nothings({ notSources, notTargets }: CopyMethods): readonly string[] {

@@ -4,12 +4,8 @@ import { beforeDelete, CleanUp } from "./cleanup.ts";
 import { CopyCommands } from "./commands.ts";
 import type { UseDriver } from "./copy-work.ts";
 import { CopyCreation } from "./create-volume.ts";
-import { type CopyMethods, copyMethods, knownEnds, onlyPossible } from "./matrix.ts";
 import { CopyRemoval } from "./removal.ts";
 import { RunningCopies, type RunningCopiesParts } from "./running-copies.ts";
-
-/** The most kinds of sources of which a status has the methods. */
-const mostMethods = 20;
 
 /**
  * The copies between connections: opens them on the parts of a router, which has one for all of its callers.
@@ -67,12 +63,5 @@ export const openCopies =
       },
       /** Like CleanUp.run. */
       cleanUp: cleanUp.run.bind(cleanUp),
-      /** How content gets from one connection to another; undefined if copies are switched off or there are fewer than two connections. */
-      matrix: (): CopyMethods | undefined => {
-        const settings = copies.settings();
-        const ends = knownEnds(connections.seen());
-        if (!settings.enabled || ends.length < 2) return undefined;
-        return onlyPossible(copyMethods(ends, settings, mostMethods));
-      },
     };
   };

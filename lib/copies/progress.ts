@@ -1,3 +1,4 @@
+import { copied, size, timeLeft } from "../core/amounts.ts";
 import { CsiError } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
 import type { StoredCopy } from "../drivers/copying.ts";
@@ -63,31 +64,6 @@ export class Rate {
   }
 }
 
-const units = ["bytes", "KiB", "MiB", "GiB", "TiB", "PiB"] as const;
-
-/** The power of 1024 in which a size has at most four digits. */
-function scale(bytes: number): number {
-  let power = 0;
-  while (power < units.length - 1 && bytes >= 1024 ** (power + 1)) power++;
-  return power;
-}
-
-const inUnit = (bytes: number, power: number): string => {
-  const value = bytes / 1024 ** power;
-  return power === 0 || value >= 10 ? String(Math.floor(value)) : value.toFixed(1);
-};
-
-/** "37 of 120 GiB", "37 GiB" if the total is unknown. */
-function amount(done: number, total: number): string {
-  if (total === 0 || total < done) return `${inUnit(done, scale(done))} ${units[scale(done)]}`;
-  return `${inUnit(done, scale(total))} of ${inUnit(total, scale(total))} ${units[scale(total)]}`;
-}
-
-function left(seconds: number): string {
-  if (seconds < 120) return `about ${Math.floor(seconds)} s left`;
-  return seconds < 7_200 ? `about ${Math.floor(seconds / 60)} min left` : `about ${Math.floor(seconds / 3_600)} h left`;
-}
-
 /** The text about a copy for the event of its claim. */
 export function progressText(name: string, copy: Omit<CopyStatus, "target" | "to" | "state">): string {
   const { from, method, done, total, perSecond, ahead, fault } = copy;
@@ -95,10 +71,11 @@ export function progressText(name: string, copy: Omit<CopyStatus, "target" | "to
   const failed = fault === undefined ? "" : `; last attempt failed, retrying: ${fault}`;
   const front = ahead === 1 ? "1 copy" : `${ahead} copies`;
   if (ahead !== undefined) return `${what}: queued, ${front} ahead${failed}`;
+  const left = timeLeft(done, total, perSecond);
   const parts = [
-    ...(done > 0 ? [amount(done, total)] : []),
-    ...(perSecond > 0 ? [`${inUnit(perSecond, scale(perSecond))} ${units[scale(perSecond)]}/s`] : []),
-    ...(perSecond > 0 && total > done ? [left((total - done) / perSecond)] : []),
+    ...(done > 0 ? [copied(done, total)] : []),
+    ...(perSecond > 0 ? [`${size(perSecond)}/s`] : []),
+    ...(left === undefined ? [] : [`about ${left} left`]),
   ];
   return `${what}${parts.length > 0 ? `: ${parts.join(", ")}` : ""}${failed}`;
 }

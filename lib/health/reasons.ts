@@ -1,8 +1,8 @@
 /** The process that can observe a condition. */
 export type Observer = "controller" | "node";
 
-/** The subject of a condition: a volume, a storage system, or the connection to a storage system. */
-export type Subject = "volume" | "storage" | "connection";
+/** The subject of a condition. That a connection cannot be used is its state. */
+export type Subject = "volume" | "storage";
 
 /**
  * "degraded": usable with restrictions; "inaccessible": not usable (if reported by a node: from there); "data-loss":
@@ -78,17 +78,6 @@ const reasons = {
   }),
   ...rows("controller", "volume", "data-loss", {
     VolumeMissing: ["csimux has a record of the volume, but its content does not exist", "restore it from a backup"],
-  }),
-  ...rows("controller", "connection", "degraded", {
-    FileRejected: ["its file is invalid; csimux still uses the last valid version", "correct the file"],
-  }),
-  ...rows("controller", "connection", "inaccessible", {
-    OutOfService: ["its file is invalid, and no valid version was seen since the start", "correct the file"],
-    FileGone: ["its file was removed; calls for its volumes fail until it is restored", "restore the file"],
-    StorageUnavailable: [
-      "calls and the driver's own check fail; until the check succeeds, calls that need the storage system are refused at once",
-      "check the storage system and the network",
-    ],
   }),
   ...rows("node", "volume", "degraded", {
     ReadOnlyFileSystem: ["the file system has become read-only, usually after an error", "see the kernel's log"],

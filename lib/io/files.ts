@@ -3,9 +3,9 @@ import * as fs from "node:fs/promises";
 import { promisify } from "node:util";
 import { errnoOf } from "../core/errors.ts";
 import type { Semaphore } from "../core/semaphore.ts";
-import { sharedNext } from "../core/shared-next.ts";
 import { fileThreads } from "./file-threads.ts";
 import { memoizeByKey } from "./script.ts";
+import { sharedNext } from "./shared-next.ts";
 
 /** What is at a path; a symbolic link is "other", whatever it points to. */
 export type FileKind = "folder" | "other";

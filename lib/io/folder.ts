@@ -3,9 +3,9 @@ import { readdir, readlink, stat } from "node:fs/promises";
 import { dirname, join, resolve } from "node:path";
 import { CsiError, errnoOf } from "../core/errors.ts";
 import { isConnectionName } from "../core/handle.ts";
-import { sharedNext } from "../core/shared-next.ts";
 import { TimeLimit } from "../core/time.ts";
 import { fileThreads } from "./file-threads.ts";
+import { sharedNext } from "./shared-next.ts";
 import { openSmallFile } from "./small-file.ts";
 
 const endings = [".yaml", ".yml"] as const;

@@ -2,7 +2,6 @@ import type { Access } from "../core/access.ts";
 import type { Log } from "../core/call.ts";
 import type { CsiError } from "../core/errors.ts";
 import type { CopyPolicy } from "../core/proxy.ts";
-import { type CopyAbilities, copyAbilities } from "../drivers/copying.ts";
 import type { Context, Driver } from "../drivers/driver.ts";
 import type { ConditionTracker } from "../health/condition-tracker.ts";
 import type { VolumeFindings } from "../health/finding.ts";
@@ -33,10 +32,7 @@ export interface Connection {
 }
 
 /** What a valid file says, without its driver. */
-export interface ConnectionFacts extends Omit<Connection, "name" | "driver" | "access"> {
-  /** What its driver can do for copies, also known while the driver is closed. */
-  readonly abilities: CopyAbilities;
-}
+export type ConnectionFacts = Omit<Connection, "name" | "driver" | "access">;
 
 /** The files that a connection's file names, such as that of a password, as they were read. */
 export interface ReadVersion {
@@ -127,9 +123,8 @@ export interface ConnectionHealth {
 
 /** The file of an open connection. */
 export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, driver } = connection;
-  const abilities = copyAbilities(driver);
-  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, abilities };
+  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool } = connection;
+  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool };
   return { text, defaults, version, facts };
 }
 

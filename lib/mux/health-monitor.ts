@@ -5,7 +5,7 @@ import type { Handle } from "../core/handle.ts";
 import { mapLimit } from "../core/semaphore.ts";
 import type { Context, StorageFindings } from "../drivers/driver.ts";
 import { type Change, type Condition, ConditionTracker } from "../health/condition-tracker.ts";
-import { type Finding, joined } from "../health/finding.ts";
+import { joined } from "../health/finding.ts";
 import { reasonText, severityWords } from "../health/reasons.ts";
 import { isReachableFrom } from "../topology/accessible-topology.ts";
 import type { CheckResult, Connection, ConnectionHealth, ConnectionRecord } from "./connection.ts";
@@ -15,9 +15,8 @@ import { connectionsAtOnce } from "./storage-calls.ts";
 import { checkKey, checkStorage, isPresent, restoreExports } from "./storage-checks.ts";
 import { checkResult } from "./unusable.ts";
 
-/** The subjects that are not volumes, the storage system and the connection itself: ids of volumes are not empty, without line breaks. */
+/** The subject that is not a volume, whose id is never empty. */
 const storage = "";
-const itself = "\n";
 
 /** The number of failed checks in a row that is logged, so that an occasionally slow storage system does not flood the log. */
 const loggedFailures = 2;
@@ -32,7 +31,7 @@ export interface HealthTimes {
 
 /** The health of one connection for people. */
 export interface HealthView {
-  /** Of the connection and its storage system. */
+  /** Of its storage system. */
   readonly conditions: readonly Condition[];
   readonly volumes: readonly { readonly volume: string; readonly conditions: readonly Condition[] }[];
   /** Whether the storage system can be used, according to the last check. */
@@ -40,7 +39,7 @@ export interface HealthView {
 }
 
 /**
- * The conditions of connections, their storage systems and volumes. The driver checks its storage system as a whole, and answers use
+ * The conditions of storage systems and volumes. The driver checks its storage system as a whole, and answers use
  * the results, so a listing sends no request about single volumes.
  */
 export class HealthMonitor {
@@ -69,12 +68,9 @@ export class HealthMonitor {
   async survey(call: Call): Promise<void> {
     const { connections } = this.#context;
     const names = await connections.names().catch(() => []);
-    for (const record of connections.seen()) {
-      const health = this.#of(record);
-      health.conditions.record(itself, connectionFindings(record));
-      // Nothing is known any more about what is behind it.
-      if (record.state === "gone" || record.state === "bad") forgetStorage(health);
-    }
+    // Nothing is known any more about what is behind a connection without a valid file.
+    for (const { health, state } of connections.seen())
+      if (health && (state === "gone" || state === "bad")) forgetStorage(health);
     await mapLimit(names, connectionsAtOnce, name => this.#used(name, each => this.#survey(each, call), call));
   }
 
@@ -102,7 +98,7 @@ export class HealthMonitor {
   /** The ids of volumes with conditions of their own, sorted. */
   unhealthy(name: string): readonly string[] {
     const subjects = this.#healthOf(name)?.conditions.subjects() ?? [];
-    return subjects.filter(subject => subject !== storage && subject !== itself);
+    return subjects.filter(subject => subject !== storage);
   }
 
   /** Checks the storage system unless that was done lately. Throws why it cannot be checked. */
@@ -128,7 +124,7 @@ export class HealthMonitor {
       return { volume, conditions: conditions.of(id) };
     });
     return {
-      conditions: [...conditions.of(itself), ...conditions.of(storage)],
+      conditions: conditions.of(storage),
       volumes,
       storage: check.state === "good" && unknownReason ? unknownReason : check,
     };
@@ -217,7 +213,7 @@ export class HealthMonitor {
     return record.health;
   }
 
-  /** Logs changes of storage systems and volumes; those of the connection's file are logged at once by its record. */
+  /** Logs changes of storage systems and volumes. */
   #log(name: string, changes: readonly Change[], call: Call): void {
     for (const { subject, reason, message, came } of changes) {
       const volume = subject === storage ? {} : { volume: this.#context.handles.encode("volume", name, subject) };
@@ -238,7 +234,6 @@ function record(
 ): readonly Change[] {
   const subjects = new Set([...volumes.keys(), ...conditions.tracked()]);
   subjects.delete(storage);
-  subjects.delete(itself);
   return [
     ...conditions.record(storage, whole, isFirst),
     ...[...subjects].flatMap(id => conditions.record(id, volumes.get(id) ?? [], isFirst)),
@@ -246,18 +241,8 @@ function record(
 }
 
 function forgetStorage(health: ConnectionHealth): void {
-  for (const subject of health.conditions.tracked()) if (subject !== itself) health.conditions.forget(subject);
+  for (const subject of health.conditions.tracked()) health.conditions.forget(subject);
   health.checkedAt = undefined;
   health.unknownReason = undefined;
   health.failures = 0;
-}
-
-/** The findings about a connection's file, and about reaching its storage system. */
-function connectionFindings({ state, rejected, outage }: ConnectionRecord): readonly Finding[] {
-  const found: Finding[] = [];
-  if (state === "gone") found.push({ reason: "FileGone", message: "its file was removed" });
-  if (rejected)
-    found.push({ reason: state === "degraded" ? "FileRejected" : "OutOfService", message: rejected.error.message });
-  if (outage) found.push({ reason: "StorageUnavailable", message: outage.reason });
-  return found;
 }

@@ -14,7 +14,7 @@ export interface HealthStatus {
   readonly of: Subject;
   /** Undefined for a node's finding about a storage system. */
   readonly connection?: string | undefined;
-  /** The volume's handle; undefined for a condition of a connection or storage system. */
+  /** The volume's handle; undefined for a condition of a storage system. */
   readonly volume?: string | undefined;
   /** A storage system as nodes identify it, such as "nfs nas.example.org". */
   readonly storage?: string | undefined;

@@ -197,7 +197,7 @@ function gauges(registers: Registry[]): (status: Status) => void {
   );
   const health = gauge(
     "csimux_health_conditions",
-    "Number of connections, storage systems or volumes with the condition in the label reason.",
+    "Number of storage systems or volumes with the condition in the label reason.",
     ...healthLabels,
   );
   const healthUnknown = gauge(

@@ -1,4 +1,3 @@
-import type { CopyMethods } from "../copies/matrix.ts";
 import type { CopiesView } from "../copies/progress.ts";
 import { parseHandle } from "../core/handle.ts";
 import type { ConnectionInventory } from "../mux/inventory.ts";
@@ -73,16 +72,6 @@ export interface StorageStatus {
   readonly reason?: string | undefined;
 }
 
-/** A replica of the controller, as `kubectl csimux status` sees it. */
-export interface ReplicaStatus {
-  readonly pod: string;
-  readonly node: string;
-  /** The sidecars whose leader it is; undefined if the leases cannot be read. */
-  readonly leads?: readonly string[] | undefined;
-  /** Why it does not answer. */
-  readonly problem?: string | undefined;
-}
-
 /** The output of `csimux status --output json`. Fields may be added, but not removed. */
 export interface Status {
   readonly name: string;
@@ -97,11 +86,9 @@ export interface Status {
   readonly now: string;
   /** Why the folder of connection files cannot be read; absent if it can. */
   readonly folderProblem?: string | undefined;
-  /** Only from `kubectl csimux status`, if the controller has several replicas. */
-  readonly replicas?: readonly ReplicaStatus[] | undefined;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: RouterView["groups"];
-  /** All active conditions of connections, storage systems and volumes. */
+  /** All active conditions of storage systems and volumes. */
   readonly health: readonly HealthStatus[];
   readonly calls: readonly {
     readonly method: string;
@@ -113,11 +100,6 @@ export interface Status {
   /** Absent in a process without connections. */
   readonly copies?: CopiesView["running"] | undefined;
   readonly copied?: CopiesView["copied"] | undefined;
-  /**
-   * Which connections can give content to which others; connections with equal methods share a row. Absent for fewer than two connections, and
-   * if copies are switched off. Only in the answer of the status socket, not for metrics.
-   */
-  readonly copyMethods?: CopyMethods | undefined;
 }
 
 /** Further details of the process, for bug reports. */

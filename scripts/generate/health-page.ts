@@ -21,7 +21,6 @@ NodeGetStorageHealth), as the volume condition of CSI up to 1.12 (\`--csi-versio
 `;
 
 const chapters: readonly (readonly [title: string, observer: Observer, of: Subject])[] = [
-  ["Connections, reported by the controller (log, status and metrics only)", "controller", "connection"],
   ["Storage systems, reported by the controller", "controller", "storage"],
   ["Volumes, reported by the controller", "controller", "volume"],
   ["Storage systems, reported by a node", "node", "storage"],

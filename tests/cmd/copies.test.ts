@@ -31,7 +31,7 @@ const server = await serveCommands(
     }
     if (command.command === "cancel") throw new CsiError("not-found", `there is no copy to volume ${command.target}`);
     if (command.command === "pass") {
-      tell({ kind: "progress", text: "volume is being copied: 37 of 120 GiB", done: 1n, total: 2n, rate: 3n });
+      tell({ kind: "progress", text: "volume is being copied: 37.0 GiB of 120 GiB", done: 1n, total: 2n, rate: 3n });
       // It continues after its client has left.
       if (command.target === "v:b/slow") return new Promise(() => {});
       tell({ kind: "done", pass: { number: 2, snapshotTime: 1, continued: false, bytes: 5n << 20n, seconds: 3.2 } });
@@ -106,7 +106,10 @@ describe("csimux copies", () => {
 
   test("a pass says what it copied; with --wait it is left, and continues", async () => {
     const done = await run(["pass", "v:b/pvc-2"]);
-    expect([done.code, done.out]).toEqual([0, "volume is being copied: 37 of 120 GiB\npass 3 copied 5.0 MiB in 3 s\n"]);
+    expect([done.code, done.out]).toEqual([
+      0,
+      "volume is being copied: 37.0 GiB of 120 GiB\npass 3 copied 5.0 MiB in 3 s\n",
+    ]);
     const left = await run(["pass", "v:b/slow", "--wait", "0.3", "-o", "json"]);
     expect([left.code, JSON.parse(left.out).kind]).toEqual([3, "progress"]);
   });

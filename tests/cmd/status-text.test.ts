@@ -1,8 +1,9 @@
 import { describe, expect, test } from "bun:test";
 import { statusOptions } from "../../cmd/status/options.ts";
-import { age, isHealthy, size } from "../../cmd/status/problems.ts";
+import { isHealthy } from "../../cmd/status/problems.ts";
 import { statusText } from "../../cmd/status/text.ts";
 import { UsageError } from "../../cmd/terminal/terminal.ts";
+import { age, size } from "../../lib/core/amounts.ts";
 import type { Status } from "../../lib/observe/status.ts";
 
 test.each([
@@ -239,43 +240,4 @@ test("copies are shown with their progress, and why they fail", () => {
   ]);
   expect(section).not.toContain("\u001b");
   expect(statusText(status, false)).not.toContain("COPY TO");
-});
-
-test("the methods between connections are a line per kind of source, with few names, and nothing where there are none", () => {
-  const names = (from: number, to: number) => Array.from({ length: to - from }, (_, index) => `nas${from + index}`);
-  const stream = { volumes: ["zfs-send"], snapshots: ["zfs-send"] } as const;
-  const files = { volumes: ["rsync"], snapshots: ["rsync", "restore"] } as const;
-  const row = (from: readonly string[], to: readonly string[]) => ({
-    from,
-    targets: [{ to, eachOther: false, ...files }],
-  });
-  const none = { omitted: [], notSources: [], notTargets: [] };
-  const section = (copyMethods: Status["copyMethods"]) => {
-    const text = statusText({ ...status, copyMethods }, false);
-    for (const line of text.split("\n")) expect(line.length).toBeLessThanOrEqual(80);
-    const found = text.split("\n\n").find(each => each.startsWith("CONTENT OF"));
-    return found
-      ?.trimEnd()
-      .split("\n")
-      .map(line => line.trim().split(/ {2,}/));
-  };
-  const many = { from: names(0, 1_000), targets: [{ to: ["dir"], eachOther: true, ...stream }] };
-  expect(section({ rows: [many, row(["dir"], ["a", "b", "c"])], ...none })).toEqual([
-    ["CONTENT OF", "GETS TO", "METHOD"],
-    ["nas0, nas1 and 998 more", "each other and dir", "zfs-send"],
-    ["dir", "a, b, c", "rsync, or restore from snapshots in"],
-    ["a repository"],
-  ]);
-  const each = names(0, 9).map(name => row([name], ["x"]));
-  expect(section({ rows: each.slice(0, 8), ...none })).toHaveLength(9);
-  expect(section({ rows: each, ...none })?.slice(8)).toEqual([
-    ["nas7", "x", "rsync, or restore from snapshots in a repository"],
-    ["and others", "see --output json"],
-  ]);
-  expect(section({ rows: each.slice(0, 2), ...none, omitted: ["z"] })?.at(-1)).toEqual([
-    "and others",
-    "see --output json",
-  ]);
-  expect(section({ rows: [], ...none })).toBeUndefined();
-  expect(section(undefined)).toBeUndefined();
 });

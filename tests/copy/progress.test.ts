@@ -10,17 +10,17 @@ describe("the progress of a copy", () => {
     [
       "it runs",
       { done: 37 * gib, total: 120 * gib, perSecond: 112 * 2 ** 20 },
-      ": 37 of 120 GiB, 112 MiB/s, about 12 min left",
+      ": 37.0 GiB of 120 GiB, 112 MiB/s, about 12m left",
     ],
     ["it has hardly begun", { done: 1536, total: 0 }, ": 1.5 KiB"],
-    ["it has a few bytes", { done: 100, total: 0 }, ": 100 bytes"],
+    ["it has a few bytes", { done: 100, total: 0 }, ": 100 B"],
     ["its size is unknown", { done: 3 * gib, total: 0 }, ": 3.0 GiB"],
     ["it waits", { done: 0, total: gib, ahead: 2 }, ": queued, 2 copies ahead"],
     ["one is in front", { done: 0, total: gib, ahead: 1 }, ": queued, 1 copy ahead"],
     [
       "it failed",
       { done: gib, total: 2 * gib, fault: "full" },
-      ": 1.0 of 2.0 GiB; last attempt failed, retrying: full",
+      ": 1.0 GiB of 2.0 GiB; last attempt failed, retrying: full",
     ],
   ] as const)("is one sentence when %s", (_, at, text) => {
     expect(progressText("pvc-1", { ...copy, ...at })).toEndWith(text);

@@ -1,6 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import { copyData, copyNotes } from "../../cmd/validate/copies.ts";
-import { type CopyMethods, copyMethods } from "../../lib/copies/matrix.ts";
+import { type CopyMethods, copyMethods } from "../../cmd/validate/copy-matrix.ts";
 import { type CopyEnd, methodsBetween } from "../../lib/copies/methods.ts";
 import { modules } from "../../lib/drivers/index.ts";
 import { lint } from "../../lib/lint/lint.ts";

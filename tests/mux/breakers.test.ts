@@ -207,25 +207,6 @@ test("a check of the health of an unreachable storage system still reports what 
   expect(memory("a").lookedAt).toBe(2);
 });
 
-test("an open breaker is a condition of the connection", async () => {
-  const { memory, die, checkHealth, overview, volumes } = world(["a"]);
-  await volumes.create(request("v", "a"), call);
-  const reasons = async () => {
-    for (let i = 0; i < 3; i++) await checkHealth(call);
-    return overview(new Map()).connections[0]?.health.conditions.map(({ reason }) => reason);
-  };
-  expect(await reasons()).toEqual([]);
-  const { promise, resolve } = Promise.withResolvers<void>();
-  memory("a").gate = promise;
-  const running = volumes.create(request("w", "a"), call);
-  for (let ticks = 0; ticks < 20; ticks++) await Promise.resolve();
-  await die("a");
-  expect(await reasons()).toEqual(["StorageUnavailable"]);
-  resolve();
-  await running;
-  expect(await reasons()).toEqual([]);
-});
-
 test("only one claim waits for a member that hangs; it is asked again after its check has succeeded", async () => {
   const { volumes, memory, traits } = world(["a", "b"], ["a", "b"]);
   const check = Promise.withResolvers<void>();

@@ -134,26 +134,25 @@ test("each change is one line of the log, and so is a storage system that can no
   expect(await looks(found([]))).toEqual(["the health of a storage can be checked again a"]);
 });
 
-test("the state of a connection's file is one of its conditions", async () => {
-  const { up, broken, memory, checkHealth, overview, volumes } = world(["a", "b"]);
+test("the condition of a storage is forgotten with the last valid file of its connection", async () => {
+  const { up, broken, memory, checkHealth, overview, volumes } = world(["a"]);
   memory("a").findings = found(["StorageFull"]);
   const seen = async () => {
     // Whoever uses a connection sees what became of its file.
-    for (const name of ["a", "b"]) await failure(volumes.get(`v:${name}/1`, call));
+    await failure(volumes.get("v:a/1", call));
     await checkHealth(call);
-    return overview(new Map()).connections.map(
-      ({ name, health }) => `${name} ${health.conditions.map(({ reason }) => reason)}`,
-    );
+    const [one] = overview(new Map()).connections;
+    return [one?.state, ...(one?.health.conditions.map(({ reason }) => reason) ?? [])];
   };
-  expect(await seen()).toEqual(["a StorageFull", "b "]);
+  expect(await seen()).toEqual(["good", "StorageFull"]);
   broken.add("a");
-  expect(await seen()).toEqual(["a FileRejected,StorageFull", "b "]);
+  expect(await seen()).toEqual(["degraded", "StorageFull"]);
   up.delete("a");
-  expect(await seen()).toEqual(["a FileGone", "b "]);
+  expect(await seen()).toEqual(["gone"]);
   up.add("a");
-  expect(await seen()).toEqual(["a OutOfService", "b "]);
+  expect(await seen()).toEqual(["bad"]);
   broken.clear();
-  expect(await seen()).toEqual(["a StorageFull", "b "]);
+  expect(await seen()).toEqual(["good", "StorageFull"]);
 });
 
 test("a deleted volume is forgotten at once", async () => {

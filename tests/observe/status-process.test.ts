@@ -17,7 +17,7 @@ afterAll(() => rmSync(folder, { recursive: true, force: true }));
 async function observed(flags: object) {
   const lines: string[] = [];
   const options = serveOptions({ config: "proxy.yaml", endpoint: [`unix://${folder}/csi.sock`], ...flags }, {});
-  const nothing = { inventory: undefined, copyMethods: undefined, staged: undefined };
+  const nothing = { inventory: undefined, staged: undefined };
   const parts = { names: () => ({ has: () => true }), views: () => ({}), prefix: () => "csimux", ...nothing };
   const recent = { recent: () => [], errors: () => 0 };
   const observation = await openObservation(options, folder, () => parts as never, recent, { env: {} });

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, describe, expect, test } from "bun:test";
-import { mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
+import { mkdir, rename, rm } from "node:fs/promises";
 import { join } from "node:path";
 import { VolumeHealthErrorType } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { askStatus, statusSocketOf } from "../../lib/observe/status-socket.ts";
@@ -106,27 +106,6 @@ describe("CSI 1.13", () => {
     await world.node("nodeUnstageVolume", { volumeId: id, stagingTargetPath });
     expect(await codeOf(world.node("nodeGetVolumeHealth", { volumeId: id }))).toBe(status.notFound);
   });
-});
-
-test("a connection file that turns bad, is removed, or never was good is reported for its connection until it is corrected", async () => {
-  await begin();
-  const file = (name: string) => join(sandbox.connections, `${name}.yaml`);
-  const seen = async () =>
-    (await askStatus(statusSocketOf(sandbox.socket), 5_000)).health.map(
-      ({ of, connection, reason }) => `${of} ${connection} ${reason}`,
-    );
-  const good = await readFile(file("one"), "utf8");
-  await made("pvc-1");
-  await writeFile(file("one"), "driver: nonsense\n");
-  await until(seen, ["connection one FileRejected"]);
-  await rm(file("one"));
-  await until(seen, ["connection one FileGone"]);
-  await writeFile(file("one"), good);
-  await until(seen, []);
-  await writeFile(file("late"), "driver: nonsense\n");
-  await until(seen, ["connection late OutOfService"]);
-  await writeFile(file("late"), good);
-  await until(seen, []);
 });
 
 test("up to CSI 1.12 the same is reported as the condition of a volume", async () => {

@@ -1,6 +1,6 @@
 import type { CopyAnswer, CopyState } from "../../../lib/copies/protocol.ts";
+import { copied, duration, size, timeLeft } from "../../../lib/core/amounts.ts";
 import { parseHandle } from "../../../lib/core/handle.ts";
-import { duration, size } from "../../status/problems.ts";
 import { tableWithin } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 
@@ -8,13 +8,6 @@ const width = 120;
 
 const connectionOf = (id: string): string =>
   (parseHandle(id, "volume") ?? parseHandle(id, "snapshot"))?.connection ?? "?";
-
-const left = ({ done, total, rate }: Pick<CopyState, "done" | "total" | "rate">): string =>
-  rate === 0n || total <= done ? "-" : duration(Number((total - done) / rate));
-
-/** What has been copied, such as "37 GiB of 120 GiB". */
-const copied = ({ done, total }: Pick<CopyState, "done" | "total">): string =>
-  total > 0n ? `${size(Number(done))} of ${size(Number(total))}` : size(Number(done));
 
 /** The listing for people; `now` in milliseconds since 1970. */
 export function copiesText(copies: readonly CopyState[], now: number): string {
@@ -24,9 +17,9 @@ export function copiesText(copies: readonly CopyState[], now: number): string {
     visible(connectionOf(copy.source)),
     copy.method ?? "-",
     `${copy.ahead === undefined ? copy.state : `waiting, ${copy.ahead} ahead`}${copy.pass > 0 ? ` (pass ${copy.pass + 1})` : ""}`,
-    copied(copy),
-    copy.rate > 0n ? `${size(Number(copy.rate))}/s` : "-",
-    left(copy),
+    copied(copy.done, copy.total),
+    copy.rate > 0n ? `${size(copy.rate)}/s` : "-",
+    timeLeft(copy.done, copy.total, copy.rate) ?? "-",
     duration(Math.round(now / 1000) - copy.asked),
     visible(copy.fault || "-"),
   ]);
@@ -51,14 +44,14 @@ export function doneText({
     ...(pass === undefined
       ? []
       : [
-          `pass ${pass.number + 1} copied ${size(Number(pass.bytes))} in ${Math.round(pass.seconds)} s`,
+          `pass ${pass.number + 1} copied ${size(pass.bytes)} in ${Math.round(pass.seconds)} s`,
           ...(pass.continued
             ? ["this pass began before this command: after the pods have stopped, repeat the command before finish"]
             : []),
         ]),
     ...(volume === undefined
       ? []
-      : [`volume ${volume.handle} is complete: ${size(Number(volume.bytes))}, ${JSON.stringify(volume.context)}`]),
+      : [`volume ${volume.handle} is complete: ${size(volume.bytes)}, ${JSON.stringify(volume.context)}`]),
   ];
   return lines.length === 0 ? "done\n" : lines.map(line => `${visible(line)}\n`).join("");
 }

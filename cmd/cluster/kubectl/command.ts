@@ -2,13 +2,26 @@ import type { Command } from "commander";
 import { messageOf } from "../../../lib/core/errors.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import type { Host } from "../../host.ts";
-import { exit, UsageError } from "../../terminal/terminal.ts";
+import { exit, UsageError, visible } from "../../terminal/terminal.ts";
 import type { Cluster, ClusterFlags, CsimuxPod } from "../cluster.ts";
 import { addMove } from "../move/command.ts";
 import { pluginName } from "./plugin-name.ts";
 
 /** How many pods write their part of a bug report at once. */
 const atOnce = 4;
+
+/** Flags of `csimux status` for what one process does: a page, a bug report, and an answer without an end. */
+const forOne = /^--(?:html|bundle|watch|cluster|endpoint|status-socket|help)\b/;
+
+/**
+ * What precedes the status of one of several controllers. Readers of JSON and YAML get one document each, which names
+ * the pod as "host".
+ */
+function titleOf({ name, node }: CsimuxPod, words: readonly string[]): string {
+  const format = /(?:^| )(?:-o|--output)[ =]?(json|yaml)(?: |$)/.exec(words.join(" "))?.[1];
+  if (format === undefined) return `controller ${visible(name)} on ${visible(node)}\n`;
+  return format === "yaml" ? "---\n" : "";
+}
 
 interface PodFlags extends ClusterFlags {
   readonly node?: string;
@@ -42,12 +55,18 @@ export function addKubectl(program: Command, host: Host): void {
       );
   inPod(
     "status",
-    "show the status of csimux: of all controllers together, and nodes with one initiator name, or of the pod on a node",
+    "show the status of csimux: of each controller, and nodes with one initiator name, or of the pod on a node",
     async (pod, cluster, words, node) => {
-      const { formatOf, sayEqualNodes, showStatus } = await import("./replicas.ts");
-      if (node !== undefined) return showStatus([pod], cluster, words, host);
-      const code = await showStatus(await cluster.replicas(), cluster, words, host);
-      return formatOf(words) === undefined ? code : Math.max(code, await sayEqualNodes(cluster, host));
+      const isForOne = node !== undefined || words.some(word => forOne.test(word));
+      const pods = isForOne ? [pod] : await cluster.replicas();
+      const codes: number[] = [];
+      for (const each of pods) {
+        if (pods.length > 1) host.out(titleOf(each, words));
+        codes.push(await cluster.show(each, ["status", ...words]));
+      }
+      if (isForOne) return Math.max(...codes);
+      const { sayEqualNodes } = await import("./equal-nodes.ts");
+      return Math.max(...codes, await sayEqualNodes(cluster, host));
     },
   );
   inPod(

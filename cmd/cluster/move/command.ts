@@ -5,8 +5,6 @@ import { type MoveCommand, type MoveFlags, moveCommands } from "./options.ts";
 
 const about: Readonly<Record<MoveCommand, string>> = {
   plan: "print what would be moved and how, or why it cannot be; changes nothing",
-  rehearse:
-    "make a second claim with the content of each, in the new class, and print a pod for a check; nothing stops",
   copy: "copy in passes while the pods run; repeat it to shorten the stop",
   switch: "stop the pods, copy what is left, give each claim its new volume under the same name, start the pods",
   undo: "give each claim its old volume back",
@@ -30,7 +28,6 @@ export function addMove(program: Command, host: Host): void {
       .option("--from <connection>", "with --all: the connection whose claims are meant")
       .option("--all", "all claims of the connection")
       .option("--to-class <name>", "the StorageClass to which the claims move")
-      .option("--print", "print the commands and manifests instead of applying them")
       .option("--context <name>", "the context of kubectl's configuration")
       .option("--kubeconfig <file>", "kubectl's configuration")
       .option("--kubectl <command>", 'kubectl with its flags, such as "kubectl --context prod"', "kubectl")

@@ -19,6 +19,9 @@ export type PassProgress = Extract<CopyAnswer, { readonly kind: "progress" }>;
 /** The parameters of a new volume: the request "begin" without the name of the command. */
 export type WantedCopy = Omit<Extract<CopyCommandInput, { readonly command: "begin" }>, "command">;
 
+/** How long one `kubectl exec` waits for a pass, in seconds; connections that last for hours break. */
+const waitSeconds = 20;
+
 /** How often a request without an answer is repeated, and the pause before that, in milliseconds. All requests may be repeated. */
 const attempts = 5;
 const pauseMs = 2_000;
@@ -46,14 +49,11 @@ interface ServingPod {
 export class CopyingController {
   readonly #kubectl: Kubectl;
   readonly #driver: string;
-  /** How long one `kubectl exec` waits for a pass, in seconds; connections that last for hours break. */
-  readonly #waitSeconds: number;
   #pod: ServingPod | undefined;
 
-  constructor(kubectl: Kubectl, driver: string, waitSeconds: number) {
+  constructor(kubectl: Kubectl, driver: string) {
     this.#kubectl = kubectl;
     this.#driver = driver;
-    this.#waitSeconds = waitSeconds;
   }
 
   /** What the controller serves. */
@@ -92,18 +92,13 @@ export class CopyingController {
 
   /** Completes one pass; `tell` gets its progress. */
   pass = (target: string, tell: (progress: PassProgress) => void): Promise<CopyDone> =>
-    this.#ask(["pass", target, "--wait", String(this.#waitSeconds)], tell);
+    this.#ask(["pass", target, "--wait", String(waitSeconds)], tell);
 
   /** Makes the last complete pass the volume. */
   finish = (target: string): Promise<CopyDone> => this.#ask(["finish", target]);
   freeze = (volume: string): Promise<CopyDone> => this.#ask(["freeze", volume]);
   thaw = (volume: string): Promise<CopyDone> => this.#ask(["thaw", volume]);
   cancel = (target: string): Promise<CopyDone> => this.#ask(["cancel", target]);
-
-  /** Prints the command of kubectl that sends a request. */
-  async print(words: readonly string[], stdin?: string): Promise<void> {
-    this.#kubectl.print(inPodOf((await this.#found()).pod, ["copies", ...words], stdin !== undefined), stdin);
-  }
 
   async #ask(words: readonly string[], tell?: (progress: PassProgress) => void, stdin?: string): Promise<CopyDone> {
     const end = performance.now() + heldMs;

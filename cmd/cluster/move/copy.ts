@@ -1,9 +1,9 @@
+import { size } from "../../../lib/core/amounts.ts";
 import type { Mapping } from "../../../lib/core/mapping.ts";
 import { volumeName } from "../../../lib/core/name.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import { size } from "../../status/problems.ts";
 import type { Moving } from "./cluster-objects.ts";
-import type { CopyDone, WantedCopy } from "./controller.ts";
+import type { CopyDone, PassProgress, WantedCopy } from "./controller.ts";
 import { claimManifest } from "./objects/manifests.ts";
 import { annotation, type MoveNote, noteText } from "./objects/note.ts";
 import { claimText, classOf, isBlock, modesOf, placeOfObject, quantityBytes, textsAt } from "./objects/objects.ts";
@@ -79,7 +79,7 @@ export async function copy(work: MoveWork): Promise<number> {
     const begun = await begin(work, await note(work, claim, toClass));
     await passes(work, begun);
   });
-  if (!kubectl.isPrint) kubectl.say(`next: csimux move switch, which stops the pods for the last pass`);
+  kubectl.say(`next: csimux move switch, which stops the pods for the last pass`);
   return 0;
 }
 
@@ -128,18 +128,13 @@ async function note(work: MoveWork, moving: Moving, toClass: string): Promise<Mo
     metadata: { annotations: { [annotation]: noteText(made) } },
     spec: { persistentVolumeReclaimPolicy: "Retain" },
   });
-  return kubectl.isPrint ? { ...moving, note: made } : again(work, moving);
+  return again(work, moving);
 }
 
 /** Begins the copy, or finds it. */
 async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
   const { note } = noted(moving);
   const wanted = wantedCopy(moving, note.volume, targetClass(work, note.toClass), await attributesOf(work, moving));
-  if (work.kubectl.isPrint) {
-    await work.controller.print(["begin"], JSON.stringify(wanted));
-    if (note.target === "") work.kubectl.say("this prints the id of the new volume; replace TARGET by it");
-    return moving;
-  }
   const { target, method, instead } = await work.controller.begin(wanted);
   if (target === undefined)
     throw new MoveRefusal(`csimux did not say the id of the copy of claim ${claimText(moving)}`);
@@ -151,7 +146,6 @@ async function begin(work: MoveWork, moving: Moving): Promise<Moving> {
 }
 
 async function passes(work: MoveWork, moving: Moving): Promise<void> {
-  if (work.kubectl.isPrint) return work.controller.print(["pass", noted(moving).note.target || "TARGET"]);
   let claim = moving;
   for (let each = 0; each < maxRounds; each++) {
     const { seconds } = await pass(work, claim);
@@ -160,12 +154,24 @@ async function passes(work: MoveWork, moving: Moving): Promise<void> {
   }
 }
 
+/** Passes on the text of the first progress in each 10 % of a pass, and each new text where its size is unknown. */
+export function byTenths(tell: (text: string) => void): (progress: PassProgress) => void {
+  let told: string | bigint | undefined;
+  return ({ text, done, total }) => {
+    const step = total > 0n ? (done * 10n) / total : text;
+    if (step === told) return;
+    told = step;
+    tell(text);
+  };
+}
+
 /** One pass of one claim, with its progress. */
-export async function pass({ controller, progress }: MoveWork, moving: Moving): Promise<NonNullable<CopyDone["pass"]>> {
+export async function pass({ controller, kubectl }: MoveWork, moving: Moving): Promise<NonNullable<CopyDone["pass"]>> {
   const name = claimText(moving);
-  const { pass: made } = await controller.pass(noted(moving).note.target, each => progress.tell(name, each));
+  const tell = byTenths(text => kubectl.say(`${name}: ${text}`));
+  const { pass: made } = await controller.pass(noted(moving).note.target, tell);
   if (made === undefined) throw new MoveRefusal(`csimux did not say what it copied for claim ${name}`);
-  progress.end(name, `pass ${made.number + 1} copied ${size(Number(made.bytes))} in ${Math.round(made.seconds)} s`);
+  kubectl.say(`${name}: pass ${made.number + 1} copied ${size(made.bytes)} in ${Math.round(made.seconds)} s`);
   return made;
 }
 

@@ -20,7 +20,7 @@ export async function finish(work: MoveWork): Promise<number> {
   for (const claim of moved) checkFinished(claim);
   for (const volume of moved.flatMap(loser)) checkUnshared(work, volume);
   const doomed = moved.flatMap(loser).map(each => `${placeOfObject(each).name} (${handleOf(each)})`);
-  if (doomed.length > 0 && !kubectl.isPrint && !options.isSure)
+  if (doomed.length > 0 && !options.isSure)
     await kubectl.confirm(
       `These volumes will be deleted, with their data unless ${kept}: ${doomed.join(", ")}. Continue?`,
     );
@@ -74,7 +74,7 @@ async function keepNew(work: MoveWork, moving: Moving): Promise<void> {
   if (moving.fresh !== undefined && target !== undefined) await setPolicy(work, moving.fresh, policy);
   await endMove(work, old);
   if (note.policy === "Delete") await gone(work, moving, placeOfObject(old).name);
-  else if (!kubectl.isPrint)
+  else
     kubectl.say(
       `${claimText(moving)}: ${placeOfObject(old).name} had the policy ${note.policy} before the move, and stays`,
     );
@@ -86,12 +86,11 @@ async function keepOld(work: MoveWork, moving: Moving): Promise<void> {
     await setPolicy(work, moving.fresh, "Delete");
     await gone(work, moving, note.volume);
   }
-  await endMove(work, work.kubectl.isPrint ? old : await volumeNow(work, placeOfObject(old).name));
+  await endMove(work, await volumeNow(work, placeOfObject(old).name));
 }
 
 /** Sets a volume back to writable: storage may refuse to delete a read-only one, and one that stays must be writable. */
-async function thawUnlessGone({ controller, kubectl }: MoveWork, handle: string): Promise<void> {
-  if (kubectl.isPrint) return controller.print(["thaw", handle]);
+async function thawUnlessGone({ controller }: MoveWork, handle: string): Promise<void> {
   try {
     await controller.thaw(handle);
   } catch (error) {
@@ -102,10 +101,10 @@ async function thawUnlessGone({ controller, kubectl }: MoveWork, handle: string)
 /** Waits for a deletion, which the provisioner repeats until it succeeds. */
 async function gone({ kubectl }: MoveWork, moving: Moving, name: string): Promise<void> {
   try {
-    await kubectl.wait(`the PersistentVolume ${name} is gone`, deletionMs, async () =>
+    await kubectl.wait(deletionMs, async () =>
       (await kubectl.get("pv", name)) === undefined ? "done" : { missing: "it is still there" },
     );
-    if (!kubectl.isPrint) kubectl.say(`${claimText(moving)}: ${name} is deleted, with its data unless ${kept}`);
+    kubectl.say(`${claimText(moving)}: ${name} is deleted, with its data unless ${kept}`);
   } catch (error) {
     if (!(error instanceof MoveRefusal)) throw error;
     kubectl.say(

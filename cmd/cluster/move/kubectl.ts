@@ -1,8 +1,6 @@
 import { isMapping, type Mapping, mappingIn } from "../../../lib/core/mapping.ts";
 import { escapeHidden } from "../../../lib/core/visible.ts";
 import type { Output } from "../../../lib/io/runner.ts";
-import { quoted } from "../../../lib/io/script.ts";
-import { yamlText } from "../../../lib/yaml/print.ts";
 import type { Host } from "../../host.ts";
 import { visible } from "../../terminal/terminal.ts";
 import { Cluster, kubectlWords } from "../cluster.ts";
@@ -13,32 +11,25 @@ import { MoveRefusal } from "./refusal.ts";
 /** The interval of polls while a step waits, in milliseconds. */
 const pollMs = 1_000;
 
-/** What a command of kubectl reads: manifests as YAML, or JSON as it is. */
-export type KubectlInput = readonly object[] | string;
-
 /** The result of a poll: "done", or what is still missing, in words. */
 export type Waited = "done" | { readonly missing: string };
 
 /**
- * The cluster through kubectl, and the terminal: reads objects, changes them or prints the commands that would (`--print`), and talks to the
- * person. Methods throw MoveRefusal with kubectl's message.
+ * The cluster through kubectl, and the terminal: reads and changes objects, and talks to the person. Methods throw
+ * MoveRefusal with kubectl's message.
  */
 export class Kubectl {
   readonly cluster: Cluster;
-  readonly isPrint: boolean;
   readonly #host: Host;
-  readonly #kubectl: readonly string[];
 
-  constructor({ kubectl, isPrint }: Pick<MoveOptions, "kubectl" | "isPrint">, host: Host) {
+  constructor({ kubectl }: Pick<MoveOptions, "kubectl">, host: Host) {
     this.cluster = new Cluster({ selector: "app.kubernetes.io/name=csimux", kubectl }, host);
-    this.isPrint = isPrint;
-    this.#kubectl = kubectl;
     this.#host = host;
   }
 
-  /** A line for the person; a comment in a printed script. */
+  /** A line for the person. */
   say(text: string): void {
-    this.#host.out(`${this.isPrint ? "# " : ""}${visible(text)}\n`);
+    this.#host.out(`${visible(text)}\n`);
   }
 
   /** Runs kubectl; any exit code is an answer. Throws CommandError without one. */
@@ -62,10 +53,9 @@ export class Kubectl {
     return Array.isArray(items) ? items.filter(isMapping) : [];
   }
 
-  /** Changes the cluster, or prints how. */
-  async change(words: readonly string[], input?: KubectlInput): Promise<void> {
-    if (this.isPrint) return this.print(words, input);
-    await this.#read(words, typeof input === "object" ? JSON.stringify(listOf(input)) : input);
+  /** Changes the cluster with a command that reads an object. */
+  async change(words: readonly string[], input?: object): Promise<void> {
+    await this.#read(words, input && JSON.stringify(input));
   }
 
   /** Merges a patch into an object that is still at the version that was read, so that a change by another client is not overwritten. */
@@ -73,11 +63,7 @@ export class Kubectl {
     const metadata = isMapping(object["metadata"]) ? object["metadata"] : {};
     const more = isMapping(patch["metadata"]) ? patch["metadata"] : {};
     // A version in a merge patch is a precondition (Kubernetes API conventions, "Concurrency Control and Consistency").
-    const version = this.isPrint ? {} : { resourceVersion: metadata["resourceVersion"] };
-    const whole = {
-      ...patch,
-      ...((!this.isPrint || patch["metadata"] !== undefined) && { metadata: { ...more, ...version } }),
-    };
+    const whole = { ...patch, metadata: { ...more, resourceVersion: metadata["resourceVersion"] } };
     await this.change([
       "patch",
       kind,
@@ -88,16 +74,8 @@ export class Kubectl {
     ]);
   }
 
-  /** Prints a command of kubectl for a shell. */
-  print(words: readonly string[], input?: KubectlInput): void {
-    const line = [...this.#kubectl, ...words].map(quoted).join(" ");
-    const text = typeof input === "object" ? input.map(each => yamlText(each)).join("---\n") : `${input}\n`;
-    this.#host.out(input === undefined ? `${line}\n` : `${line} <<'EOF'\n${text}EOF\n`);
-  }
-
-  /** Polls until it is done. Throws MoveRefusal with what is missing after `limitMs` milliseconds. A printed script only names it. */
-  async wait(what: string, limitMs: number, ask: () => Promise<Waited>): Promise<void> {
-    if (this.isPrint) return this.say(`wait until ${what}`);
+  /** Polls until it is done. Throws MoveRefusal with what is missing after `limitMs` milliseconds. */
+  async wait(limitMs: number, ask: () => Promise<Waited>): Promise<void> {
     const end = performance.now() + limitMs;
     for (;;) {
       const answer = await ask();
@@ -128,9 +106,6 @@ export class Kubectl {
     );
   }
 }
-
-const listOf = (items: readonly object[]): object =>
-  items.length === 1 && items[0] ? items[0] : { apiVersion: "v1", kind: "List", items };
 
 function objectOf(text: string): Mapping {
   const value = mappingIn(text);

@@ -9,14 +9,12 @@ import { Kubectl } from "./kubectl.ts";
 import { type MoveCommand, type MoveFlags, type MoveOptions, moveOptions } from "./options.ts";
 import { plan } from "./plan.ts";
 import { MoveRefusal } from "./refusal.ts";
-import { rehearse } from "./rehearse.ts";
 import { switchClaims } from "./switch.ts";
 import { undo } from "./undo.ts";
 import { beginWork, type MoveWork } from "./work.ts";
 
 const commands: Readonly<Record<MoveCommand, (work: MoveWork, out: Host["out"]) => Promise<number>>> = {
   plan,
-  rehearse,
   copy,
   switch: switchClaims,
   undo,
@@ -34,7 +32,7 @@ export async function move(
   if (options === undefined) return 2;
   try {
     const kubectl = new Kubectl(options, host);
-    const work = await beginWork(await withNamespace(options, flags, kubectl), kubectl, host);
+    const work = await beginWork(await withNamespace(options, flags, kubectl), kubectl);
     return await commands[command](work, host.out);
   } catch (error) {
     const reasons = reasonsOf(error);

@@ -4,7 +4,7 @@ import { UsageError, visible } from "../../terminal/terminal.ts";
 import { isNamespace, isObjectName } from "./objects/objects.ts";
 
 /** The commands of a move, in the order in which they are used. */
-export const moveCommands = ["plan", "rehearse", "copy", "switch", "undo", "finish"] as const;
+export const moveCommands = ["plan", "copy", "switch", "undo", "finish"] as const;
 
 /** One of them. */
 export type MoveCommand = (typeof moveCommands)[number];
@@ -15,7 +15,6 @@ export interface MoveFlags {
   readonly from?: string;
   readonly all?: true;
   readonly toClass?: string;
-  readonly print?: true;
   readonly kubectl?: string;
   readonly context?: string;
   readonly kubeconfig?: string;
@@ -33,7 +32,6 @@ export interface MoveOptions {
     | { readonly namespace: string; readonly claims: readonly string[] }
     | { readonly connection: string; readonly namespace: string | undefined };
   readonly toClass: string | undefined;
-  readonly isPrint: boolean;
   readonly kubectl: Argv;
   readonly isSure: boolean;
   readonly losesWrites: boolean;
@@ -41,7 +39,7 @@ export interface MoveOptions {
   readonly isGitopsPaused: boolean;
 }
 
-const needClass: readonly MoveCommand[] = ["plan", "rehearse", "copy"];
+const needClass: readonly MoveCommand[] = ["plan", "copy"];
 
 /** Validates the flags. Throws UsageError. */
 export function moveOptions(command: MoveCommand, claims: readonly string[], flags: MoveFlags): MoveOptions {
@@ -61,7 +59,6 @@ export function moveOptions(command: MoveCommand, claims: readonly string[], fla
     command,
     what: whatOf(claims, from, flags.all === true, namespace),
     toClass,
-    isPrint: flags.print === true,
     kubectl: [program, ...words],
     isSure: flags.yes === true,
     losesWrites: flags.loseWritesSinceSwitch === true,

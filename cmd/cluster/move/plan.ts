@@ -1,5 +1,5 @@
+import { size } from "../../../lib/core/amounts.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import { size } from "../../status/problems.ts";
 import { table } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { Moving } from "./cluster-objects.ts";
@@ -29,7 +29,7 @@ export async function plan(work: MoveWork, out: (text: string) => void): Promise
     const cells = [
       claimText(claim),
       claim.source,
-      size(Number(wanted.bytes)),
+      size(BigInt(wanted.bytes)),
       method ?? "-",
       users.join(", ") || "nothing",
     ];

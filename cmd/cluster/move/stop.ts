@@ -55,7 +55,7 @@ export async function stop(work: MoveWork, claims: readonly Moving[]): Promise<r
       ...["--replicas=0", `--current-replicas=${each.replicas}`],
     ]);
   const nodes = [...new Set(stopped.flatMap(each => noted(each).note.nodes))];
-  await kubectl.wait("no pod uses the claims, and no node has their volumes staged", stopMs, async () => {
+  await kubectl.wait(stopMs, async () => {
     const missing = await holders(kubectl, stopped, nodes);
     return missing === undefined ? "done" : { missing: missing.text };
   });
@@ -67,7 +67,6 @@ const generationOf = async ({ kubectl }: MoveWork, { kind, name }: StoppedWorklo
 
 /** Notes the versions of the stopped workloads before the last pass, so that `startedSince` knows whether pods have run after it. */
 export async function noteStopped(work: MoveWork, claim: Moving): Promise<Moving> {
-  if (work.kubectl.isPrint) return claim;
   const workloads: StoppedWorkload[] = [];
   for (const { generation: _, ...each } of noted(claim).note.workloads) {
     const generation = await generationOf(work, each, claim.namespace);
@@ -112,11 +111,11 @@ export async function start(work: MoveWork, claims: readonly Moving[]): Promise<
       continue;
     }
     // One that runs already was started by hand, or by an earlier command.
-    if ((numberAt(now, "spec", "replicas") ?? 1) === 0 || kubectl.isPrint)
+    if ((numberAt(now, "spec", "replicas") ?? 1) === 0)
       await kubectl.change(["scale", workloadText({ kind, name }), "-n", namespace, `--replicas=${replicas}`]);
   }
   try {
-    await kubectl.wait("the pods are ready", startMs, async () => {
+    await kubectl.wait(startMs, async () => {
       for (const { kind, name, namespace } of all.values()) {
         const now = await kubectl.get(kind.toLowerCase(), name, namespace);
         const wanted = numberAt(now, "spec", "replicas") ?? 1;

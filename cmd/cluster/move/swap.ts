@@ -21,16 +21,15 @@ export async function deleteClaim(
   if (claim === undefined) return;
   const volume = textAt(claim, "spec", "volumeName") ?? "";
   const kept = textAt(await volumeNow(work, volume), "spec", "persistentVolumeReclaimPolicy");
-  if (kept !== "Retain" && !kubectl.isPrint)
+  if (kept !== "Retain")
     throw new MoveRefusal(`the PersistentVolume ${volume} has the reclaim policy ${kept}, not Retain`);
   const uid = textAt(claim, "metadata", "uid");
-  if (kubectl.isPrint) kubectl.print(["delete", "pvc", name, "-n", namespace]);
-  else if (textAt(claim, "metadata", "deletionTimestamp") === undefined) {
+  if (textAt(claim, "metadata", "deletionTimestamp") === undefined) {
     const options = { apiVersion: "v1", kind: "DeleteOptions", preconditions: { uid } };
     const path = `/api/v1/namespaces/${namespace}/persistentvolumeclaims/${name}`;
-    await kubectl.change(["delete", `--raw=${path}`, "-f", "-"], JSON.stringify(options));
+    await kubectl.change(["delete", `--raw=${path}`, "-f", "-"], options);
   }
-  await kubectl.wait(`claim ${namespace}/${name} is gone`, limitMs, async () => {
+  await kubectl.wait(limitMs, async () => {
     const now = await kubectl.get("pvc", name, namespace);
     if (now === undefined || textAt(now, "metadata", "uid") !== uid) return "done";
     await waits();
@@ -45,13 +44,13 @@ export async function createClaim(work: MoveWork, moving: Moving, manifest: Mapp
   const { kubectl } = work;
   const { namespace, name } = moving;
   const volume = textAt(manifest, "spec", "volumeName");
-  const now = kubectl.isPrint ? undefined : await kubectl.get("pvc", name, namespace);
-  if (now === undefined) await kubectl.change(["create", "-f", "-"], [manifest]);
+  const now = await kubectl.get("pvc", name, namespace);
+  if (now === undefined) await kubectl.change(["create", "-f", "-"], manifest);
   else if (textAt(now, "spec", "volumeName") !== volume)
     throw new MoveRefusal(
       `another claim ${claimText(moving)} was made meanwhile, for another volume; delete it, and repeat the command`,
     );
-  await kubectl.wait(`claim ${claimText(moving)} is Bound`, limitMs, async () => {
+  await kubectl.wait(limitMs, async () => {
     const claim = await kubectl.get("pvc", name, namespace);
     const phase = textAt(claim, "status", "phase") ?? "gone";
     return phase === "Bound" ? "done" : { missing: `claim ${claimText(moving)} is ${phase}, not Bound to ${volume}` };
@@ -63,7 +62,7 @@ export async function offerVolume(work: MoveWork, volume: Mapping): Promise<void
   const { kubectl } = work;
   const owner = claimOfVolume(volume);
   if (owner === undefined || owner.uid === "") return;
-  const now = kubectl.isPrint ? undefined : await kubectl.get("pvc", owner.name, owner.namespace);
+  const now = await kubectl.get("pvc", owner.name, owner.namespace);
   if (now !== undefined && textAt(now, "metadata", "uid") === owner.uid)
     throw new MoveRefusal(
       `the PersistentVolume ${placeOfObject(volume).name} is still bound to claim ${claimText(owner)}`,

@@ -48,7 +48,7 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
   let claims = group;
   const times = new Stopwatch();
   if (!isSwapped) {
-    if (!kubectl.isPrint && !options.isSure)
+    if (!options.isSure)
       await kubectl.confirm(
         `${workloads.size === 0 ? "Nothing" : [...workloads].join(", ")} will be stopped for the switch of ${group.map(claimText).join(", ")}. Continue?`,
       );
@@ -70,7 +70,7 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
   const missing = await start(work, claims);
   times.lap("the pods' start");
   await forEachClaim(claims, async each => void (await writeNote(work, each, { step: "switched" })));
-  if (!kubectl.isPrint) kubectl.say(`${group.map(claimText).join(", ")}: switched${times.text()}`);
+  kubectl.say(`${group.map(claimText).join(", ")}: switched${times.text()}`);
   if (missing !== undefined)
     kubectl.say(`${missing}; the claims have their new volumes, and csimux move undo gives the old ones back`);
   for (const line of setAdvice(objects, group)) kubectl.say(line);
@@ -83,10 +83,9 @@ async function switchGroup(work: MoveWork, group: readonly Moving[]): Promise<nu
  */
 async function prepare(work: MoveWork, moving: Moving): Promise<void> {
   const { target } = noted(moving).note;
-  if (work.kubectl.isPrint && target === "") return;
   const isUnlanded = moving.fresh === undefined && (await unlanded(work, moving)) !== undefined;
   if (isUnlanded) {
-    if (!work.kubectl.isPrint) await pass(work, moving);
+    await pass(work, moving);
     return;
   }
   const { pods, workloads } = usersOf(work.objects, moving);
@@ -119,28 +118,14 @@ async function unlanded({ controller }: MoveWork, moving: Moving) {
 
 /** Freezes the old volume, copies what is left, and makes the PersistentVolume of the new one. */
 async function land(work: MoveWork, moving: Moving): Promise<Moving> {
-  const { kubectl, controller } = work;
   const { note, old } = noted(moving);
   if (stateOf(moving) === "new") return moving;
-  const target = note.target || "TARGET";
-  if (moving.fresh === undefined) await freeze(work, moving);
-  if (kubectl.isPrint) {
-    const isLanded = note.target !== "" && (await unlanded(work, moving)) === undefined;
-    if (!isLanded && moving.fresh === undefined) {
-      await controller.print(["pass", target]);
-      kubectl.say("repeat csimux copies pass while it says that the pass began before this command");
-      await controller.print(["finish", target]);
-      throw new MoveRefusal(
-        "the manifests need the answer of csimux copies finish: run that, then repeat this command",
-      );
-    }
-  }
   if (moving.fresh === undefined) {
+    await freeze(work, moving);
     const volume = await landed(work, moving);
     const toClass = targetClass(work, note.toClass);
     const manifest = volumeManifest({ ...note, name: note.volume, old, toClass, volume });
-    await kubectl.change(["create", "-f", "-"], [manifest]);
-    if (kubectl.isPrint) return { ...moving, fresh: manifest };
+    await work.kubectl.change(["create", "-f", "-"], manifest);
   }
   const now = await again(work, moving);
   checkFresh(now);
@@ -149,15 +134,12 @@ async function land(work: MoveWork, moving: Moving): Promise<Moving> {
 
 /** The volume of a copy that holds everything that was written before the stop. */
 async function landed(work: MoveWork, moving: Moving): Promise<LandedVolume> {
-  const { controller, kubectl } = work;
   const { target } = noted(moving).note;
-  if (!kubectl.isPrint) {
-    // A pass that was begun before the freeze has a snapshot from before it; one with a higher number has not.
-    let last = await passUnlessFinished(work, moving);
-    const { before } = last;
-    while (last.made?.continued && last.made.number <= before) last = { before, made: await pass(work, moving) };
-  }
-  const { volume } = await controller.finish(target);
+  // A pass that was begun before the freeze has a snapshot from before it; one with a higher number has not.
+  let last = await passUnlessFinished(work, moving);
+  const { before } = last;
+  while (last.made?.continued && last.made.number <= before) last = { before, made: await pass(work, moving) };
+  const { volume } = await work.controller.finish(target);
   if (volume === undefined || volume.handle !== target)
     throw new MoveRefusal(`csimux did not describe the volume ${target}`);
   return volume;
@@ -184,7 +166,6 @@ function checkFresh(moving: Moving): void {
 
 async function freeze(work: MoveWork, moving: Moving): Promise<void> {
   const handle = moving.source;
-  if (work.kubectl.isPrint) return work.controller.print(["freeze", handle]);
   const { instead } = await work.controller.freeze(handle).catch((error: unknown) => {
     if (!(error instanceof CopyRefusal) || error.code !== "failed-precondition") throw error;
     return { instead: [error.message] };
@@ -196,21 +177,20 @@ async function freeze(work: MoveWork, moving: Moving): Promise<void> {
 
 /** Replaces the claim by one of the same name with the new volume. */
 async function swap(work: MoveWork, moving: Moving): Promise<Moving> {
-  const { kubectl } = work;
   const state = stateOf(moving);
   const { note } = noted(moving);
   if (state === "other") throw new MoveRefusal(otherVolume(moving));
   if (state === "old") {
     // Pods may have started since the last pass; the claim's protection would only delay its deletion.
-    const missing = kubectl.isPrint ? undefined : await holders(kubectl, [moving], note.nodes);
-    if (!kubectl.isPrint) await refusePods(work, moving);
+    const missing = await holders(work.kubectl, [moving], note.nodes);
+    await refusePods(work, moving);
     if (missing?.isSure) await withdrawVolume(work, await volumeNow(work, note.volume));
     if (missing !== undefined) throw new MoveRefusal(`${missing.text}: ${lost}`);
-    if (!kubectl.isPrint) await refuseStarted(work, moving);
+    await refuseStarted(work, moving);
     await deleteClaim(work, moving, () => refusePods(work, moving));
   }
   await createClaim(work, moving, claimManifest(note.claim, note.toClass, note.volume));
-  return kubectl.isPrint ? moving : again(work, moving);
+  return again(work, moving);
 }
 
 const copyAgain = "run csimux move undo and finish, and copy it again";

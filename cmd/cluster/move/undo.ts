@@ -50,7 +50,7 @@ async function undoGroup(work: MoveWork, group: readonly Moving[]): Promise<numb
   const isSwapped = group.some(each => !keepsOld(each));
   let claims = group;
   if (isSwapped) {
-    if (!kubectl.isPrint && !options.isSure)
+    if (!options.isSure)
       await kubectl.confirm(
         `The pods of ${group.map(claimText).join(", ")} will be stopped, and what was written since the switch is lost to them. Continue?`,
       );
@@ -79,22 +79,18 @@ async function swapBack(work: MoveWork, moving: Moving): Promise<Moving> {
   await offerVolume(work, await volumeNow(work, placeOfObject(old).name));
   const oldClass = textsAt(note.claim, "spec")["storageClassName"] ?? "";
   await createClaim(work, moving, claimManifest(note.claim, oldClass, placeOfObject(old).name));
-  return work.kubectl.isPrint ? moving : again(work, moving);
+  return again(work, moving);
 }
 
 /** Removes an unfinished copy. A finished one becomes a volume without a claim, which `finish` deletes. */
 async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
-  const { kubectl, controller } = work;
+  const { kubectl } = work;
   const { note, old } = noted(moving);
   if (moving.fresh !== undefined) {
     await withdrawVolume(work, moving.fresh);
     return moving;
   }
   if (note.target === "") return moving;
-  if (kubectl.isPrint) {
-    await controller.print(["cancel", note.target]);
-    return moving;
-  }
   if (await cancelled(work, note.target)) return moving;
   const volume = await finished(work, note.target);
   // An earlier undo has cancelled it.
@@ -107,7 +103,7 @@ async function giveUp(work: MoveWork, moving: Moving): Promise<Moving> {
     volume,
   });
   const spec = { ...textsOf(manifest["spec"]), claimRef: { ...claimOfVolume(manifest), uid: noClaim } };
-  await kubectl.change(["create", "-f", "-"], [{ ...manifest, spec }]);
+  await kubectl.change(["create", "-f", "-"], { ...manifest, spec });
   return again(work, moving);
 }
 
@@ -134,7 +130,6 @@ async function finished({ controller }: MoveWork, target: string): Promise<Lande
 const textsOf = (value: unknown): object => (typeof value === "object" && value !== null ? value : {});
 
 async function thaw(work: MoveWork, { source }: Moving): Promise<void> {
-  if (work.kubectl.isPrint) return work.controller.print(["thaw", source]);
   try {
     await work.controller.thaw(source);
   } catch (error) {
@@ -147,14 +142,12 @@ async function thaw(work: MoveWork, { source }: Moving): Promise<void> {
 async function endOrKeep(work: MoveWork, moving: Moving): Promise<void> {
   const { kubectl } = work;
   if (moving.fresh === undefined) {
-    await endMove(work, kubectl.isPrint ? noted(moving).old : await volumeNow(work, placeOfObject(moving.old).name));
-    if (!kubectl.isPrint)
-      kubectl.say(`${claimText(moving)}: has its volume ${placeOfObject(moving.old).name} as before the move`);
+    await endMove(work, await volumeNow(work, placeOfObject(moving.old).name));
+    kubectl.say(`${claimText(moving)}: has its volume ${placeOfObject(moving.old).name} as before the move`);
     return;
   }
   await writeNote(work, moving, { step: "undone" });
-  if (!kubectl.isPrint)
-    kubectl.say(
-      `${claimText(moving)}: has its old volume ${placeOfObject(moving.old).name}; ${textAt(moving.fresh, "metadata", "name")} stays until csimux move finish deletes it`,
-    );
+  kubectl.say(
+    `${claimText(moving)}: has its old volume ${placeOfObject(moving.old).name}; ${textAt(moving.fresh, "metadata", "name")} stays until csimux move finish deletes it`,
+  );
 }

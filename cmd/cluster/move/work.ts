@@ -1,7 +1,6 @@
 import type { Mapping } from "../../../lib/core/mapping.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
-import type { Host } from "../../host.ts";
 import {
   type ClusterObjects,
   claimsMeant,
@@ -15,7 +14,6 @@ import type { Kubectl } from "./kubectl.ts";
 import { annotation, type MoveNote, noteOf, noteText } from "./objects/note.ts";
 import { type ClaimName, claimOfVolume, claimText, noClaim, placeOfObject } from "./objects/objects.ts";
 import type { MoveOptions } from "./options.ts";
-import { Progress } from "./progress.ts";
 import { MoveRefusal } from "./refusal.ts";
 import { checkRights } from "./rights.ts";
 
@@ -27,13 +25,12 @@ export interface MoveWork {
   readonly kubectl: Kubectl;
   readonly controller: CopyingController;
   readonly options: MoveOptions;
-  readonly progress: Progress;
   readonly claims: readonly Moving[];
   readonly objects: ClusterObjects;
 }
 
 /** Reads the cluster. Throws MoveRefusal if a right is missing, or the claims have volumes of several drivers. */
-export async function beginWork(options: MoveOptions, kubectl: Kubectl, host: Host): Promise<MoveWork> {
+export async function beginWork(options: MoveOptions, kubectl: Kubectl): Promise<MoveWork> {
   const names = await claimsMeant(kubectl, options);
   const namespaces = [...new Set(names.map(({ namespace }) => namespace))];
   await checkRights(kubectl, namespaces);
@@ -44,12 +41,11 @@ export async function beginWork(options: MoveOptions, kubectl: Kubectl, host: Ho
   const [driver] = drivers;
   if (driver === undefined)
     throw new MoveRefusal(...claims.map(each => `claim ${claimText(each)} ${withoutVolume(each)}`));
-  // A terminal shows a progress bar, which needs frequent calls; without one, few calls are enough.
-  const controller = new CopyingController(kubectl, driver, host.colour ? 2 : 20);
+  const controller = new CopyingController(kubectl, driver);
   const served = await controller.served();
   const known = claims.map(each => withoutAlias(each, served));
   const objects = { ...found, served };
-  return { kubectl, controller, options, claims: known, objects, progress: new Progress(host) };
+  return { kubectl, controller, options, claims: known, objects };
 }
 
 const withoutVolume = ({ claim }: Moving): string =>
@@ -99,7 +95,7 @@ export async function writeNote(work: MoveWork, moving: Moving, change: Partial<
   const next = { ...note, ...change };
   if (noteText(next) === noteText(note)) return moving;
   await work.kubectl.patch("pv", old, { metadata: { annotations: { [annotation]: noteText(next) } } });
-  return work.kubectl.isPrint ? { ...moving, note: next } : again(work, moving);
+  return again(work, moving);
 }
 
 /** Works on several claims at once, and throws the first refusal after all have ended. */

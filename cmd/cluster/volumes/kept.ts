@@ -1,6 +1,6 @@
+import { size } from "../../../lib/core/amounts.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
 import type { Kept, Needing } from "../../../lib/drivers/kept.ts";
-import { size } from "../../status/problems.ts";
 import { linesOf, someOf } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { VolumeRow } from "./compare.ts";
@@ -83,7 +83,7 @@ function linesFor({ what, name, of, bytes, neededBy, more, frees, commands }: Ke
   const head = [words[what], ...(of === undefined ? [] : [of])].join(" ");
   const others = neededBy.filter(each => what !== "clone-source" || each.name !== of).map(needingText);
   const needed = others.length === 0 ? "" : `; needed by ${someOf([...others, ...Array(more).fill("")])}`;
-  const line = `${name}: ${head}${bytes > 0n ? `, ${size(Number(bytes))}` : ""}${needed}; ${frees}`;
+  const line = `${name}: ${head}${bytes > 0n ? `, ${size(bytes)}` : ""}${needed}; ${frees}`;
   // A command stays in one piece, so that it can be copied.
   return `  ${[...linesOf(visible(line), 116), ...commands.map(visible)].join("\n    ")}\n`;
 }

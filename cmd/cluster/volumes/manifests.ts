@@ -3,7 +3,8 @@ import { type Access, type AccessMode, unmet } from "../../../lib/core/access.ts
 import type { RoutedVolume } from "../../../lib/mux/handles.ts";
 import { yamlText } from "../../../lib/yaml/print.ts";
 import { visible } from "../../terminal/terminal.ts";
-import { noClaim } from "../move/objects/objects.ts";
+import { affinity, claimManifest } from "../move/objects/manifests.ts";
+import { type ClaimName, noClaim } from "../move/objects/objects.ts";
 
 /** A PersistentVolume: `claim` as <namespace>/<name>. */
 export interface PvRequest {
@@ -21,7 +22,7 @@ export const pvName = (own: string, handle: string): string =>
 const digestOf = (handle: string): string => createHash("sha256").update(handle).digest("hex").slice(0, 16);
 
 /** What the class of volumes allows, the most first, which is what kubelet asks for: several writing nodes, or one. */
-function modesOf(access: Access | undefined): readonly [string, ...string[]] {
+function modesOf(access: Access | undefined): readonly string[] {
   const common = { fsType: undefined, mountFlags: [], mountGroup: undefined, kind: "mount" } as const;
   const allows = (mode: AccessMode) => access !== undefined && unmet(access, { ...common, mode }) === undefined;
   if (!allows("multi-node-multi-writer")) return ["ReadWriteOnce"];
@@ -34,28 +35,29 @@ function formOf({ tenure }: RoutedVolume) {
   return { mode: kind === "block" ? { volumeMode: "Block" } : {}, type: fsType ? { fsType } : {} };
 }
 
+const placeOf = (claim: string): ClaimName => {
+  const [namespace = "", name = ""] = claim.split("/");
+  return { namespace, name };
+};
+
 /** A PersistentVolume needs a size; that of some volumes is not recorded. */
 const sizeOf = ({ bytes }: RoutedVolume): string => (bytes > 0n ? String(bytes) : "1Gi");
 
 function pvOf({ driver, volume, access, name, claim }: PvRequest, policy: string, more: object = {}, uid?: string) {
-  const [namespace, claimName] = claim.split("/");
   const { mode, type } = formOf(volume);
-  const places = volume.accessibleTopology.map(segments => ({
-    matchExpressions: Object.entries(segments).map(([key, value]) => ({ key, operator: "In", values: [value] })),
-  }));
   return {
     apiVersion: "v1",
     kind: "PersistentVolume",
     metadata: { name, ...more },
     spec: {
       capacity: { storage: sizeOf(volume) },
-      accessModes: [...modesOf(access)],
+      accessModes: modesOf(access),
       ...mode,
       persistentVolumeReclaimPolicy: policy,
       storageClassName: "",
-      claimRef: { apiVersion: "v1", kind: "PersistentVolumeClaim", namespace, name: claimName, ...(uid && { uid }) },
+      claimRef: { apiVersion: "v1", kind: "PersistentVolumeClaim", ...placeOf(claim), ...(uid && { uid }) },
       csi: { driver, volumeHandle: volume.id, ...type, volumeAttributes: volume.context },
-      ...(places.length > 0 && { nodeAffinity: { required: { nodeSelectorTerms: places } } }),
+      ...affinity(volume.accessibleTopology),
     },
   };
 }
@@ -65,20 +67,9 @@ const comments = (lines: readonly string[]): string => lines.map(line => `# ${vi
 /** A PersistentVolume and the claim that it is reserved for. */
 function pairText(request: PvRequest): string {
   const { volume, access, claim, name } = request;
-  const [namespace, claimName] = claim.split("/");
-  const [accessMode] = modesOf(access);
-  const pvc = {
-    apiVersion: "v1",
-    kind: "PersistentVolumeClaim",
-    metadata: { namespace, name: claimName },
-    spec: {
-      accessModes: [accessMode],
-      ...formOf(volume).mode,
-      resources: { requests: { storage: sizeOf(volume) } },
-      storageClassName: "",
-      volumeName: name,
-    },
-  };
+  const accessModes = modesOf(access).slice(0, 1);
+  const spec = { accessModes, ...formOf(volume).mode, resources: { requests: { storage: sizeOf(volume) } } };
+  const pvc = claimManifest({ metadata: placeOf(claim), spec }, "", name);
   return `${yamlText(pvOf(request, "Retain"))}---\n${yamlText(pvc)}`;
 }
 

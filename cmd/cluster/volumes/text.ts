@@ -1,6 +1,6 @@
 import { foreignAddressRemedy } from "../../../lib/core/addresses.ts";
+import { size } from "../../../lib/core/amounts.ts";
 import { placeOf } from "../../../lib/core/place.ts";
-import { size } from "../../status/problems.ts";
 import { linesOf, tableWithin } from "../../terminal/table.ts";
 import { visible } from "../../terminal/terminal.ts";
 import type { VolumeRow } from "./compare.ts";
@@ -30,7 +30,7 @@ export function listingText(
   const cells = rows.map(({ connection, id, volume, state, pv, note }) => [
     visible(connection),
     visible(id),
-    volume && volume.bytes > 0n ? size(Number(volume.bytes)) : "-",
+    volume && volume.bytes > 0n ? size(volume.bytes) : "-",
     ...(state === undefined ? [] : [state, visible(pv?.claim ?? "-")]),
     visible(
       [pv && pv.name !== id ? pv.name : "", note ?? "", state ? "" : (placeOf(volume?.context ?? {}) ?? "")]

@@ -74,14 +74,3 @@ test.each(other)(
     }
   },
 );
-
-test("a volume of an alias is not rehearsed, because Kubernetes clones only for the driver of the source", async () => {
-  const { cluster, run, close } = await moveWorld({ alias });
-  try {
-    const { code, err } = await run("rehearse", toFast);
-    expect([code, err]).toEqual([1, expect.stringContaining("cannot be rehearsed")]);
-    expect(cluster.changes).toEqual([]);
-  } finally {
-    close();
-  }
-});

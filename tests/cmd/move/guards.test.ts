@@ -87,26 +87,6 @@ describe("csimux move changes nothing", () => {
       rmSync(folder, { recursive: true });
     }
   });
-
-  test("in print, where the commands are a shell script", async () => {
-    const { cluster, run, close } = await moveWorld();
-    try {
-      const { code, out } = await run("copy", { ...toFast, print: true });
-      expect(code).toBe(0);
-      expect(out).toContain('"persistentVolumeReclaimPolicy":"Retain"');
-      expect(out).toContain("kubectl exec -n storage csimux-controller -c csimux -i -- csimux copies begin");
-      expect(cluster.changes).toEqual([]);
-      await run("copy", toFast);
-      const { length } = cluster.changes;
-      const printed = await run("switch", { print: true });
-      expect(printed.out).toContain("kubectl scale statefulset/db -n shop --replicas=0 --current-replicas=1");
-      expect(printed.out).toContain("csimux copies finish v:b/moved-");
-      expect(printed.err).toContain("run that, then repeat this command");
-      expect(cluster.changes.length).toBe(length);
-    } finally {
-      close();
-    }
-  });
 });
 
 describe("csimux move deletes no claim", () => {
@@ -195,24 +175,6 @@ test("finish deletes no storage that another PersistentVolume has, too", async (
     });
     expect(cluster.changes).toHaveLength(length);
     expect([...cluster.csimux.volumes.keys()]).toContain("v:a/pvc-data-db-0");
-  } finally {
-    close();
-  }
-});
-
-test("rehearse makes a second claim once, and prints a pod", async () => {
-  const { cluster, run, close } = await moveWorld();
-  try {
-    for (const _ of [1, 2]) {
-      const { code, out } = await run("rehearse", toFast);
-      expect(code).toBe(0);
-      expect(out).toContain("mountPath: /rehearsal");
-    }
-    const made = cluster.api.find("PersistentVolumeClaim", "data-db-0-rehearsal", "shop");
-    expect(made).toMatchObject({
-      spec: { storageClassName: "fast", dataSource: { kind: "PersistentVolumeClaim", name: "data-db-0" } },
-    });
-    expect(cluster.changes).toHaveLength(1);
   } finally {
     close();
   }

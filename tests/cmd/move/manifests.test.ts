@@ -1,9 +1,9 @@
 import { describe, expect, test } from "bun:test";
+import { byTenths } from "../../../cmd/cluster/move/copy.ts";
 import { claimManifest, volumeManifest } from "../../../cmd/cluster/move/objects/manifests.ts";
 import { quantityBytes, quantityText } from "../../../cmd/cluster/move/objects/objects.ts";
 import { createParameters } from "../../../cmd/cluster/move/objects/secrets.ts";
 import { moveOptions } from "../../../cmd/cluster/move/options.ts";
-import { progressLine } from "../../../cmd/cluster/move/progress.ts";
 
 const claim = {
   metadata: {
@@ -240,13 +240,30 @@ describe("the command line of csimux move", () => {
 
 test.each([
   [
-    37n << 30n,
-    120n << 30n,
-    112n << 20n,
-    "data  [#######-----------------]  30 %  37.0 GiB of 120 GiB  112 MiB/s  13 min left",
+    "a line for each tenth",
+    [
+      [0, 40],
+      [3, 40],
+      [4, 40],
+      [7, 40],
+      [30, 40],
+      [40, 40],
+    ],
+    ["0/40", "4/40", "30/40", "40/40"],
   ],
-  [0n, 0n, 0n, "data  [------------------------]  0 B"],
-  [9n, 5n, 1n, "data  [########################]  100 %  9 B of 5 B  1 B/s"],
-])("the bar of %p of %p bytes", (done, total, rate, line) => {
-  expect(progressLine("data", { kind: "progress", text: "", done, total, rate })).toBe(line);
+  [
+    "each change where the size is unknown",
+    [
+      [1, 0],
+      [1, 0],
+      [2, 0],
+    ],
+    ["1/0", "2/0"],
+  ],
+] as const)("the progress of a pass is %s", (_, events, lines) => {
+  const told: string[] = [];
+  const tell = byTenths(text => void told.push(text));
+  for (const [done, total] of events)
+    tell({ kind: "progress", text: `${done}/${total}`, done: BigInt(done), total: BigInt(total), rate: 0n });
+  expect(told).toEqual([...lines]);
 });

@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
 import { Semaphore } from "../../../lib/core/semaphore.ts";
-import { sharedNext } from "../../../lib/core/shared-next.ts";
+import { sharedNext } from "../../../lib/io/shared-next.ts";
 
 /** Syncs that end only when the test lets them, in the order in which they began. */
 function held() {

@@ -137,7 +137,7 @@ export class CopiesDouble {
       return {
         running: {
           kind: "progress",
-          text: "37 of 120 GiB, 112 MiB/s",
+          text: "37.0 GiB of 120 GiB, 112 MiB/s",
           done: 37n << 30n,
           total: 120n << 30n,
           rate: 112n << 20n,

@@ -65,6 +65,14 @@ export function claimManifest(claim: Mapping, storageClassName: string, volumeNa
 const texts = (key: string, values: Readonly<Record<string, string>>): object =>
   Object.keys(values).length === 0 ? {} : { [key]: values };
 
+/** The nodes that reach a volume; nothing if all of them do. */
+export const affinity = (topology: LandedVolume["topology"]): object => {
+  const nodeSelectorTerms = topology.map(segments => ({
+    matchExpressions: Object.entries(segments).map(([key, value]) => ({ key, operator: "In", values: [value] })),
+  }));
+  return topology.length > 0 ? { nodeAffinity: { required: { nodeSelectorTerms } } } : {};
+};
+
 /** The sources of a volume's manifest. */
 export interface VolumeSources {
   readonly name: string;
@@ -90,9 +98,6 @@ export function volumeManifest({ name, claim, old, toClass, volume }: VolumeSour
   const mountOptions = toClass["mountOptions"];
   const attributesClass = textAt(claim, "spec", "volumeAttributesClassName");
   const made = { pv: name, claim: owner, annotations: textsAt(claim, "metadata", "annotations") };
-  const places = volume.topology.map(segments => ({
-    matchExpressions: Object.entries(segments).map(([key, value]) => ({ key, operator: "In", values: [value] })),
-  }));
   return {
     apiVersion: "v1",
     kind: "PersistentVolume",
@@ -127,7 +132,7 @@ export function volumeManifest({ name, claim, old, toClass, volume }: VolumeSour
         volumeAttributes: volume.context,
         ...secretReferences(parameters, made),
       },
-      ...(places.length > 0 && { nodeAffinity: { required: { nodeSelectorTerms: places } } }),
+      ...affinity(volume.topology),
     },
   };
 }

@@ -1,4 +1,4 @@
-import type { Semaphore } from "./semaphore.ts";
+import type { Semaphore } from "../core/semaphore.ts";
 
 /**
  * `work` once at a time for each key, shared by all who wait for it, also for a slot. What runs already is not shared: it may have missed

@@ -1,9 +1,8 @@
-import { groupBy } from "../core/group-by.ts";
-import { type ConnectionSet, type CopySettings, hasConnection } from "../core/proxy.ts";
-import type { CopyMethod } from "../drivers/copying.ts";
-import type { Source } from "../drivers/driver.ts";
-import type { ConnectionRecord } from "../mux/connection.ts";
-import { type CopyEnd, methodsBetween, type Obstacle } from "./methods.ts";
+import { type CopyEnd, methodsBetween, type Obstacle } from "../../lib/copies/methods.ts";
+import { groupBy } from "../../lib/core/group-by.ts";
+import { type ConnectionSet, type CopySettings, hasConnection } from "../../lib/core/proxy.ts";
+import type { CopyMethod } from "../../lib/drivers/copying.ts";
+import type { Source } from "../../lib/drivers/driver.ts";
 
 /** How volumes and snapshots get to other connections, the cheapest method first. `because` and `why` are absent unless nothing does. */
 export interface CopyReach {
@@ -88,18 +87,3 @@ function reachOf(from: CopyEnd, to: CopyEnd, settings: Settings): CopyReach {
   if (snapshot.kind === "refused") return { volumes: [], snapshots: [], because: snapshot.because, why: snapshot.why };
   return { volumes: volume.kind === "methods" ? volume.methods : [], snapshots: snapshot.methods };
 }
-
-/** The same without targets that content does not reach. Pure. */
-export const onlyPossible = (methods: CopyMethods): CopyMethods => ({
-  ...methods,
-  rows: methods.rows.flatMap(({ from, targets }) => {
-    const possible = targets.filter(({ why }) => why === undefined);
-    return possible.length > 0 ? [{ from, targets: possible }] : [];
-  }),
-});
-
-/** The connections with a file that was valid at some time, as it was last. Opens none. */
-export const knownEnds = (records: readonly ConnectionRecord[]): readonly CopyEnd[] =>
-  records.flatMap(({ name, lastValid }) =>
-    lastValid ? [{ name, ...lastValid.facts, ...lastValid.facts.abilities }] : [],
-  );
