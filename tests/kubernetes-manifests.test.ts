@@ -30,6 +30,12 @@ interface Container {
   };
 }
 
+/** A sidecar in values of democratic-csi's chart. */
+interface Sidecar {
+  readonly enabled?: boolean;
+  readonly extraArgs?: readonly string[];
+}
+
 interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -151,9 +157,10 @@ describe("the manifests", () => {
     expect(argsOf("drivers/central/controller.yaml", "provisioner")).toContain("--immediate-topology=false");
   });
 
-  // csi-provisioner 6.3 pauses up to 5 minutes between attempts by default (cmd/csi-provisioner/csi-provisioner.go).
-  test("let claims that wait for a long copy neither delay other claims nor wait long after its end", () => {
-    const wanted = expect.arrayContaining(["--worker-threads=100", "--retry-interval-max=1m"]);
+  // csi-provisioner 6.3 pauses up to 5 minutes between attempts by default, and has one thread that asks for capacities
+  // (cmd/csi-provisioner/csi-provisioner.go).
+  test("let claims that wait for a long copy, and storage that does not answer, delay nothing else", () => {
+    const wanted = expect.arrayContaining(["--worker-threads=100", "--retry-interval-max=1m", "--capacity-threads=16"]);
     for (const file of ["drivers/central/controller.yaml", "drivers/node-local/node-patch.yaml"])
       expect(argsOf(file, "provisioner")).toEqual(wanted);
     for (const file of ["../helm-values.yaml", "../local/helm-values.yaml"])
@@ -211,6 +218,23 @@ describe("the manifests", () => {
     expect(components("central")).toEqual(["../attach", "../settings"]);
     expect(required("drivers/node-local/csidriver-patch.yaml")).toBe(false);
     expect(components("node-local")).toEqual(["../settings"]);
+  });
+
+  // The sidecars send 5 requests a second by default (client-go, DefaultQPS).
+  test("let every sidecar send 50 requests a second to the API server", () => {
+    const containers = workloads.flatMap(({ manifest }) => podOf(manifest)?.containers ?? []);
+    const args = containers
+      .filter(({ name }) => /^(?:provisioner|attacher|resizer|snapshotter)$/.test(name))
+      .flatMap(each => (each.args ? [each.args] : []));
+    expect(args).toHaveLength(7);
+    const values = ["../helm-values.yaml", "../local/helm-values.yaml"].flatMap(file =>
+      Object.entries((parse(text(file)) as { readonly controller: Readonly<Record<string, Sidecar>> }).controller)
+        .filter(([key, { enabled }]) => key.startsWith("external") && enabled !== false)
+        .map(([, { extraArgs = [] }]) => extraArgs),
+    );
+    expect(values).toHaveLength(6);
+    for (const each of [...args, ...values])
+      expect(each).toEqual(expect.arrayContaining(["--kube-api-qps=50", "--kube-api-burst=100"]));
   });
 
   // With the defaults of csi-attacher (5 requests a second, 10 workers) 1,000 attachments take ten minutes.
