@@ -94,6 +94,20 @@ test("an ability that a connection lacks is INVALID_ARGUMENT with its name", asy
   expect(error?.message).toContain('"c"');
 });
 
+test("an expansion of a volume that is being copied is made when the copy ends soon", async () => {
+  const world = muxWorld(["c"], undefined, undefined, 60_000);
+  await world.volumes.create(request("v", "c"), call);
+  const gate = Promise.withResolvers<void>();
+  world.memory("c").gate = gate.promise;
+  const copied = world.volumes.create(request("w", "c", { source: { kind: "volume", id: "v:c/v" } }), call);
+  await Bun.sleep(0);
+  const expanded = world.volumes.expand("v:c/v", { required: 2n << 20n, limit: undefined }, undefined, call);
+  await Bun.sleep(0);
+  gate.resolve();
+  await copied;
+  expect((await expanded).bytes).toBe(2n << 20n);
+});
+
 test("a volume is not deleted while it is being copied", async () => {
   const world = muxWorld(["c"]);
   await world.volumes.create(request("v", "c"), call);
@@ -151,9 +165,9 @@ test("a retry joins the running call even if its parameters come in another orde
   const create = (parameters: Record<string, string>) => world.volumes.create(request("v", "c", { parameters }), call);
   const both = [create({ connection: "c", a: "1", b: "2" }), create({ b: "2", a: "1", connection: "c" })];
   const other = failure(create({ connection: "c", a: "2", b: "1" }));
+  expect((await other)?.code).toBe("aborted");
   gate.resolve();
   expect((await Promise.all(both)).map(made => made.id)).toEqual(["v:c/v", "v:c/v"]);
-  expect((await other)?.code).toBe("aborted");
 });
 
 test("a snapshot has the topologies of its connection, and one that is needed elsewhere is refused before it is taken", async () => {

@@ -12,6 +12,7 @@ export function muxWorld(
   names: readonly string[],
   patience = { look: 50, capacity: 50 },
   health = { hold: 0, fresh: 0 },
+  waitMs = 50,
 ) {
   const memories = new Map(names.map(name => [name, new MemoryDriver()]));
   const traits = new Map<string, Partial<Connection>>();
@@ -52,7 +53,7 @@ export function muxWorld(
   );
   const mux = openRouter({
     ...{ connections, configured: async () => groups, settings: () => settings, log },
-    ...{ times: patience, healthTimes: health },
+    ...{ times: patience, healthTimes: health, waitMs },
   });
   return {
     memories,
