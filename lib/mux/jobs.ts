@@ -63,7 +63,12 @@ export class Jobs {
     const running = this.#running.get(key);
     if (!running) return this.#start(key, args, call, work);
     if (running.arguments === args) return running.done as Promise<T>;
-    return Promise.reject(busy(key, running.done.catch(() => {})));
+    return Promise.reject(
+      busy(
+        key,
+        running.done.catch(() => {}),
+      ),
+    );
   }
 
   #start<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {

@@ -95,12 +95,15 @@ export class StorageCalls {
     return undefined;
   }
 
-  /** Bytes that a new volume may take; undefined if the driver cannot tell. */
+  /** Bytes that a new volume may take; undefined if the driver cannot tell. Throws "unavailable" at once while the storage is doubted. */
   async freeSpace(connection: Connection, parameters: Context, call: Call): Promise<bigint | undefined> {
     const { capacity } = connection.driver;
     if (!capacity) return undefined;
+    const { name } = connection;
+    const record = this.#connections.record(name);
+    if (!record?.outage && this.isDoubted(name))
+      throw new CsiError("unavailable", `connection "${name}" has not answered and is being checked now`);
     const value = await this.read("capacity", connection, call, own => capacity.available(parameters, own));
-    const record = this.#connections.record(connection.name);
     if (record) record.figures.free = { value, at: Date.now() };
     return value;
   }

@@ -250,6 +250,33 @@ test("only one claim waits for a member that hangs; it is asked again after its 
   expect((await volumes.create(request("x", "g"), call)).id).toBe("v:a/x");
 });
 
+test("only one question for the capacity of a storage that hangs waits; it is asked again after its check has succeeded", async () => {
+  const { capacity, memory, traits } = world(["a", "b"]);
+  const check = Promise.withResolvers<void>();
+  memory("a").check = () => check.promise;
+  let asked = 0;
+  let hangs = true;
+  const available = (_: object, own: typeof call) => {
+    asked++;
+    if (!hangs) return Promise.resolve(7n);
+    return new Promise<never>((_, reject) => own.signal.addEventListener("abort", () => reject(own.signal.reason)));
+  };
+  traits.set("a", { driver: { ...memory("a").driver(), capacity: { available } } });
+  const ask = (parameters: Record<string, string>) =>
+    capacity.available({ capabilities: [], parameters, segment: undefined }, call);
+  expect((await failure(ask({ connection: "a" })))?.message).toContain("has not answered for");
+  for (const size of ["1", "2", "3"])
+    expect((await failure(ask({ connection: "a", size })))?.message).toContain("is being checked now");
+  expect(await ask({ connection: "b" })).toBeGreaterThan(0n);
+  expect(asked).toBe(1);
+  hangs = false;
+  check.resolve();
+  for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
+  const same = Array.from({ length: 20 }, () => ask({ connection: "a" }));
+  expect(await Promise.all([...same, ask({ connection: "a", size: "1" })])).toEqual(Array(21).fill(7n));
+  expect(asked).toBe(3);
+});
+
 test("the time of the next attempt is never in the past: during the check it is said to run, whatever the clock does", async () => {
   const { volumes, memory, die } = world(["a"]);
   await die("a");
