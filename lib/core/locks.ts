@@ -6,7 +6,7 @@ const exclusive = -1;
 type Held = Map<string, number>;
 
 /** What ends when a key that refused somebody is free. */
-type Awaited = Map<string, PromiseWithResolvers<void>>;
+type Awaited = Map<string, ReturnType<typeof Promise.withResolvers<void>>>;
 
 const ends = new WeakMap<object, Promise<unknown>>();
 

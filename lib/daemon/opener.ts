@@ -10,6 +10,7 @@ import type { Driver } from "../drivers/driver.ts";
 import type { DriverFacts } from "../drivers/facts.ts";
 import { modules } from "../drivers/index.ts";
 import type { DriverPorts } from "../drivers/module.ts";
+import { answersTcp } from "../io/dial.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Open } from "../mux/connections.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
@@ -58,17 +59,32 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
       pool: poolOf(config.module.facts, read.normalized),
+      answers: answersOf(read.normalized),
     };
   };
+}
+
+const at = (file: unknown, path: readonly string[]): unknown =>
+  path.reduce((value: unknown, key) => (isMapping(value) ? value[key] : undefined), file);
+
+/** Connects to sshd, or to the web server, which DSM also has on the ports of the protocol itself. */
+function answersOf(file: unknown): Connection["answers"] {
+  const isEncrypted = at(file, ["httpConnection", "protocol"]) === "https";
+  const usual = { sshConnection: 22, httpConnection: isEncrypted ? 443 : 80 };
+  for (const [key, port] of Object.entries(usual)) {
+    const host = at(file, [key, "host"]);
+    if (typeof host === "string")
+      return signal => answersTcp(host.replace(/^\[|\]$/g, ""), Number(at(file, [key, "port"]) ?? port), signal);
+  }
+  return undefined;
 }
 
 /** The ZFS pool of a connection and its host, by the keys of its file. */
 function poolOf({ territory }: DriverFacts, file: unknown): string | undefined {
   if (territory?.system !== "zfs") return undefined;
-  const at = (path: readonly string[]): unknown =>
-    path.reduce((value: unknown, key) => (isMapping(value) ? value[key] : undefined), file);
-  const [host = "this node"] = territory.hosts.map(at).filter(each => typeof each === "string");
-  const [dataset] = territory.trees.map(at).filter(each => typeof each === "string");
+  const textAt = (path: readonly string[]) => at(file, path);
+  const [host = "this node"] = territory.hosts.map(textAt).filter(each => typeof each === "string");
+  const [dataset] = territory.trees.map(textAt).filter(each => typeof each === "string");
   return dataset && `${dataset.split("/")[0]} on ${host.toLowerCase()}`;
 }
 

@@ -30,6 +30,8 @@ export interface Connection {
   readonly retain: boolean;
   /** The host and the ZFS pool of its volumes; connections with an equal one share their free space. Undefined if it has none. */
   readonly pool?: string | undefined;
+  /** Whether the host that it logs in to accepts a TCP connection. Undefined if it has none. */
+  readonly answers?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
 }
 
 /** What a valid file says, without its driver. */
@@ -127,9 +129,10 @@ export interface ConnectionHealth {
 
 /** The file of an open connection. */
 export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, driver } = connection;
+  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers, driver } =
+    connection;
   const abilities = copyAbilities(driver);
-  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, abilities };
+  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers, abilities };
   return { text, defaults, version, facts };
 }
 
@@ -255,9 +258,15 @@ export class ConnectionRecord {
     this.#leftService = this.missed;
   }
 
+  /** Ends the wait for the breaker's next check. */
+  endRetry(): void {
+    clearTimeout(this.retry);
+    this.retry = undefined;
+  }
+
   /** A changed file resets the circuit breaker. */
   resetBreaker(): void {
-    clearTimeout(this.retry);
+    this.endRetry();
     this.breaker = undefined;
   }
 }

@@ -91,6 +91,15 @@ describe("a breaker", () => {
     expect(breaker.outage).toEqual({ since: expect.any(Number), nextInMs: 60_000, reason: "no route" });
   });
 
+  test("begins its intervals anew when the host accepts connections again, once", () => {
+    const { breaker } = play([...opened, ...again, ...again]);
+    expect([false, true, true, false, true].map(accepts => breaker.answered(accepts))).toEqual([
+      ...[false, true, false, false, true],
+    ]);
+    breaker.retried();
+    expect(breaker.confirmed("no route")).toBe(1_000);
+  });
+
   test("shortens each interval by up to a fifth at random", () => {
     expect(play(opened, 1).told.at(-1)).toBe("800");
   });

@@ -4,13 +4,14 @@ import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import type { CreateRequest, RouterSettings } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
+import type { ResponseTimes } from "../../lib/mux/storage-calls.ts";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
 /** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
 export function muxWorld(
   names: readonly string[],
-  patience = { look: 50, capacity: 50 },
+  patience: Partial<ResponseTimes> = { look: 50, capacity: 50 },
   health = { hold: 0, fresh: 0 },
   waitMs = 50,
 ) {
