@@ -30,12 +30,6 @@ interface Container {
   };
 }
 
-/** A sidecar in values of democratic-csi's chart. */
-interface Sidecar {
-  readonly enabled?: boolean;
-  readonly extraArgs?: readonly string[];
-}
-
 interface Manifest {
   readonly kind: string;
   readonly metadata: { readonly name: string };
@@ -218,23 +212,6 @@ describe("the manifests", () => {
     expect(components("central")).toEqual(["../attach", "../settings"]);
     expect(required("drivers/node-local/csidriver-patch.yaml")).toBe(false);
     expect(components("node-local")).toEqual(["../settings"]);
-  });
-
-  // The sidecars send 5 requests a second by default (client-go, DefaultQPS).
-  test("let every sidecar send 50 requests a second to the API server", () => {
-    const containers = workloads.flatMap(({ manifest }) => podOf(manifest)?.containers ?? []);
-    const args = containers
-      .filter(({ name }) => /^(?:provisioner|attacher|resizer|snapshotter)$/.test(name))
-      .flatMap(each => (each.args ? [each.args] : []));
-    expect(args).toHaveLength(7);
-    const values = ["../helm-values.yaml", "../local/helm-values.yaml"].flatMap(file =>
-      Object.entries((parse(text(file)) as { readonly controller: Readonly<Record<string, Sidecar>> }).controller)
-        .filter(([key, { enabled }]) => key.startsWith("external") && enabled !== false)
-        .map(([, { extraArgs = [] }]) => extraArgs),
-    );
-    expect(values).toHaveLength(6);
-    for (const each of [...args, ...values])
-      expect(each).toEqual(expect.arrayContaining(["--kube-api-qps=50", "--kube-api-burst=100"]));
   });
 
   // With the defaults of csi-attacher (5 requests a second, 10 workers) 1,000 attachments take ten minutes.

@@ -5,7 +5,7 @@ const exclusive = -1;
 /** How keys are held: `exclusive` for writing, n > 0 for n readers. */
 type Held = Map<string, number>;
 
-/** What ends when a key that refused somebody is free. */
+/** By key: what resolves when the key, which refused an operation, is free. */
 type Awaited = Map<string, ReturnType<typeof Promise.withResolvers<void>>>;
 
 const ends = new WeakMap<object, Promise<unknown>>();

@@ -68,7 +68,7 @@ export class Breaker {
     return true;
   }
 
-  /** Records whether the host accepts connections. Returns whether it does so again: then the check runs now, and its intervals begin anew. */
+  /** Records whether the host accepts connections. Returns whether it does so again: then the check runs now, and its intervals restart. */
   answered(accepts: boolean): boolean {
     const isBack = accepts && !this.#accepts;
     this.#accepts = accepts;

@@ -91,7 +91,7 @@ describe("a breaker", () => {
     expect(breaker.outage).toEqual({ since: expect.any(Number), nextInMs: 60_000, reason: "no route" });
   });
 
-  test("begins its intervals anew when the host accepts connections again, once", () => {
+  test("restarts its intervals when the host accepts connections again, once", () => {
     const { breaker } = play([...opened, ...again, ...again]);
     expect([false, true, true, false, true].map(accepts => breaker.answered(accepts))).toEqual([
       ...[false, true, false, false, true],

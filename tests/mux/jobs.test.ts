@@ -3,7 +3,6 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { TryLocks } from "../../lib/core/locks.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
-import { passing } from "../waiting.ts";
 import { failure } from "./world.ts";
 
 test("equal calls join one job; a call with other arguments is refused if that does not end soon", async () => {
@@ -42,7 +41,7 @@ describe("a call waits for an operation that is in its way", () => {
   test.each(Object.keys(inTheWay))("%s, and joins its repetition", async what => {
     const { run, gate } = world(what);
     const both = [run(), run()];
-    await passing(1);
+    await Bun.sleep(0);
     gate.resolve();
     expect(await Promise.all(both)).toEqual([1, 1]);
   });
@@ -51,11 +50,11 @@ describe("a call waits for an operation that is in its way", () => {
     const { run, gate, runs } = world(what);
     const client = new AbortController();
     const outcome = failure(run(client.signal));
-    await passing(1);
+    await Bun.sleep(0);
     client.abort();
     expect((await outcome)?.code).toBe("deadline-exceeded");
     gate.resolve();
-    await passing(1);
+    await Bun.sleep(0);
     expect(runs()).toBe(0);
   });
 
