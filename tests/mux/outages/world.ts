@@ -1,7 +1,7 @@
 import { afterEach, expect } from "bun:test";
-import { CsiError } from "../../lib/core/errors.ts";
-import { testCall } from "../fakes/memory-driver.ts";
-import { failure, muxWorld } from "./world.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { failure, muxWorld } from "../world.ts";
 
 const call = testCall();
 export const away = new CsiError("unavailable", "no route to host");

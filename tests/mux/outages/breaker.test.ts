@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Breaker } from "../../lib/mux/breaker.ts";
+import { Breaker } from "../../../lib/mux/breaker.ts";
 
 /** What happens at a breaker: a call or the check succeeded or not, or the check is due again. */
 type Event = "failed" | "succeeded" | "due" | "away";

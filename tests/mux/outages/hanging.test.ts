@@ -1,8 +1,8 @@
 import { expect, test } from "bun:test";
-import { testCall } from "../fakes/memory-driver.ts";
-import { pause } from "../waiting.ts";
-import { away, world } from "./outages.ts";
-import { failure, request } from "./world.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { pause } from "../../waiting.ts";
+import { failure, request } from "../world.ts";
+import { away, world } from "./world.ts";
 
 const call = testCall();
 

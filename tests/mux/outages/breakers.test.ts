@@ -1,9 +1,9 @@
 import { describe, expect, setSystemTime, test } from "bun:test";
-import { CsiError } from "../../lib/core/errors.ts";
-import { testCall } from "../fakes/memory-driver.ts";
-import { pause } from "../waiting.ts";
-import { away, world } from "./outages.ts";
-import { codeOf, failure, request, snapshotOf } from "./world.ts";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { pause } from "../../waiting.ts";
+import { codeOf, failure, request, snapshotOf } from "../world.ts";
+import { away, world } from "./world.ts";
 
 const call = testCall();
 
