@@ -2,16 +2,13 @@ import { CsiError } from "./errors.ts";
 
 const exclusive = -1;
 
-/** How keys are held: `exclusive` for writing, n > 0 for n readers. */
-type Held = Map<string, number>;
-
-/** By key: what resolves when the key, which refused an operation, is free. */
-type Awaited = Map<string, ReturnType<typeof Promise.withResolvers<void>>>;
+/** How keys are held: `count` is `exclusive` for writing, n > 0 for n readers; `end` resolves when the key is free. */
+type Held = Map<string, { count: number; readonly end: ReturnType<typeof Promise.withResolvers<void>> }>;
 
 const ends = new WeakMap<object, Promise<unknown>>();
 
-/** A refusal because of another operation that ends with `end`, which does not reject. */
-export function busy(what: string, end: Promise<unknown>): CsiError {
+/** A refusal because of another operation that ends with `end`. */
+export function busy(what: string, end: Promise<unknown> = Promise.resolve()): CsiError {
   const error = new CsiError("aborted", `another operation on "${what}" is in progress`);
   ends.set(error, end);
   return error;
@@ -27,14 +24,13 @@ export const endOf = (error: unknown): Promise<unknown> | undefined =>
  */
 export class TryLocks {
   readonly #held: Held = new Map();
-  readonly #awaited: Awaited = new Map();
 
   /**
    * Holds `keys` for writing and `shared` for reading until the result is disposed of (`using`).
    * Throws "aborted" (`busy`) immediately if one of them is held in a conflicting mode (CSI "Concurrency").
    */
   lock(keys: readonly string[], shared: readonly string[] = []): HeldLocks {
-    const held = new HeldLocks(this.#held, this.#awaited);
+    const held = new HeldLocks(this.#held);
     held.add(keys, shared);
     return held;
   }
@@ -49,46 +45,39 @@ export class TryLocks {
 /** Keys that one operation holds; all are released together. */
 export class HeldLocks {
   readonly #held: Held;
-  readonly #awaited: Awaited;
   readonly #written = new Set<string>();
   readonly #read: string[] = [];
 
-  constructor(held: Held, awaited: Awaited) {
+  constructor(held: Held) {
     this.#held = held;
-    this.#awaited = awaited;
   }
 
   /** Holds further keys. Those that are already held for writing are skipped. Throws "aborted" like `lock`, and then adds none. */
   add(keys: readonly string[], shared: readonly string[] = []): void {
     const wanted = keys.filter(key => !this.#written.has(key));
     const readable = shared.filter(key => !this.#written.has(key) && !wanted.includes(key));
-    const taken = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#held.get(key) === exclusive);
-    if (taken !== undefined) throw busy(taken, this.#end(taken));
-    for (const key of wanted) this.#held.set(key, exclusive);
-    for (const key of readable) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+    const taken = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#count(key) === exclusive);
+    if (taken !== undefined) throw busy(taken, this.#held.get(taken)?.end.promise);
+    for (const key of wanted) this.#hold(key, exclusive);
+    for (const key of readable) this.#hold(key, this.#count(key) + 1);
     for (const key of wanted) this.#written.add(key);
     this.#read.push(...readable);
   }
 
   /** Releases all keys. */
   [Symbol.dispose](): void {
-    for (const key of this.#written) this.#free(key);
-    for (const key of this.#read) {
-      const count = this.#held.get(key) ?? 0;
-      if (count > 1) this.#held.set(key, count - 1);
-      else this.#free(key);
-    }
+    for (const key of this.#written) this.#hold(key, 0);
+    for (const key of this.#read) this.#hold(key, this.#count(key) - 1);
   }
 
-  #end(key: string): Promise<void> {
-    const awaited = this.#awaited.get(key) ?? Promise.withResolvers<void>();
-    this.#awaited.set(key, awaited);
-    return awaited.promise;
+  #count(key: string): number {
+    return this.#held.get(key)?.count ?? 0;
   }
 
-  #free(key: string): void {
+  #hold(key: string, count: number): void {
+    const { end } = this.#held.get(key) ?? { end: Promise.withResolvers<void>() };
+    if (count !== 0) return void this.#held.set(key, { count, end });
     this.#held.delete(key);
-    this.#awaited.get(key)?.resolve();
-    this.#awaited.delete(key);
+    end.resolve();
   }
 }

@@ -64,17 +64,13 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
   };
 }
 
-const at = (file: unknown, path: readonly string[]): unknown =>
-  path.reduce((value: unknown, key) => (isMapping(value) ? value[key] : undefined), file);
-
 /** Connects to sshd, or to the web server, which DSM also has on the ports of the protocol itself. */
-function answersOf(file: unknown): Connection["answers"] {
-  const isEncrypted = at(file, ["httpConnection", "protocol"]) === "https";
-  const usual = { sshConnection: 22, httpConnection: isEncrypted ? 443 : 80 };
-  for (const [key, port] of Object.entries(usual)) {
-    const host = at(file, [key, "host"]);
+function answersOf(file: Readonly<Record<string, unknown>>): Connection["answers"] {
+  for (const key of ["sshConnection", "httpConnection"]) {
+    const { host, port, protocol } = isMapping(file[key]) ? file[key] : {};
+    const usual = key === "sshConnection" ? 22 : protocol === "https" ? 443 : 80;
     if (typeof host === "string")
-      return signal => answersTcp(host.replace(/^\[|\]$/g, ""), Number(at(file, [key, "port"]) ?? port), signal);
+      return signal => answersTcp(host.replace(/^\[|\]$/g, ""), Number(port ?? usual), signal);
   }
   return undefined;
 }
@@ -82,9 +78,10 @@ function answersOf(file: unknown): Connection["answers"] {
 /** The ZFS pool of a connection and its host, by the keys of its file. */
 function poolOf({ territory }: DriverFacts, file: unknown): string | undefined {
   if (territory?.system !== "zfs") return undefined;
-  const textAt = (path: readonly string[]) => at(file, path);
-  const [host = "this node"] = territory.hosts.map(textAt).filter(each => typeof each === "string");
-  const [dataset] = territory.trees.map(textAt).filter(each => typeof each === "string");
+  const at = (path: readonly string[]): unknown =>
+    path.reduce((value: unknown, key) => (isMapping(value) ? value[key] : undefined), file);
+  const [host = "this node"] = territory.hosts.map(at).filter(each => typeof each === "string");
+  const [dataset] = territory.trees.map(at).filter(each => typeof each === "string");
   return dataset && `${dataset.split("/")[0]} on ${host.toLowerCase()}`;
 }
 

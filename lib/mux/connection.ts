@@ -258,15 +258,10 @@ export class ConnectionRecord {
     this.#leftService = this.missed;
   }
 
-  /** Ends the wait for the breaker's next check. */
-  endRetry(): void {
-    clearTimeout(this.retry);
-    this.retry = undefined;
-  }
-
   /** A changed file resets the circuit breaker. */
   resetBreaker(): void {
-    this.endRetry();
+    clearTimeout(this.retry);
+    this.retry = undefined;
     this.breaker = undefined;
   }
 }

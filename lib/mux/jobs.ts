@@ -10,9 +10,6 @@ interface Job {
   readonly since: number;
 }
 
-/** How long a call waits for another operation on the same object, in milliseconds: most end sooner, and a refusal is shown as a warning. */
-const usualWaitMs = 5_000;
-
 /**
  * Operations that outlive their call: a copy that takes ten minutes is not restarted by each retry of a 15-second call. A call with
  * equal arguments joins the running job; one with other arguments waits for a moment, and is then refused.
@@ -22,8 +19,8 @@ export class Jobs {
   readonly #stop = new AbortController();
   readonly #waitMs: number;
 
-  /** `waitMs`: how long a call waits for an operation that is in its way. */
-  constructor(waitMs = usualWaitMs) {
+  /** `waitMs`: how long a call waits for an operation that is in its way. Most end sooner, and Kubernetes shows a refusal as a warning. */
+  constructor(waitMs = 5_000) {
     this.#waitMs = waitMs;
   }
 
@@ -59,16 +56,10 @@ export class Jobs {
     return [...this.#running.keys()];
   }
 
-  #joined<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+  async #joined<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
     const running = this.#running.get(key);
-    if (!running) return this.#start(key, args, call, work);
-    if (running.arguments === args) return running.done as Promise<T>;
-    return Promise.reject(
-      busy(
-        key,
-        running.done.catch(() => {}),
-      ),
-    );
+    if (running && running.arguments !== args) throw busy(key, running.done);
+    return running ? (running.done as Promise<T>) : this.#start(key, args, call, work);
   }
 
   #start<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {

@@ -225,8 +225,9 @@ export class StorageCalls {
   #succeeded(record: ConnectionRecord, breaker: Breaker, error?: unknown): void {
     // One of a file that was changed meanwhile says nothing about the present one.
     if (!breaker.succeeded() || record.breaker !== breaker) return;
-    const { name } = record;
-    record.endRetry();
+    const { name, retry } = record;
+    clearTimeout(retry);
+    record.retry = undefined;
     // Its state begins now, whether or not a check of the health has seen the outage.
     record.check = checkResult(error, undefined);
     this.#log.info(`connection "${name}" can be used again`, { connection: name });
