@@ -37,12 +37,14 @@ export interface SpawnOptions {
 /** Runs a program to its end. Never rejects: failures are in the code and in stderr. */
 export function spawned(argv: readonly [string, ...string[]], options: SpawnOptions = {}): Promise<Spawned> {
   const [program, ...args] = argv;
+  const { timeoutMs = 600_000 } = options;
+  const began = performance.now();
   return new Promise(resolve => {
     const child = spawn(program, args, {
       cwd: options.cwd ?? root,
       env: { ...process.env, ...options.env },
       stdio: ["ignore", options.show ? "inherit" : "pipe", options.show ? "inherit" : "pipe"],
-      timeout: options.timeoutMs ?? 600_000,
+      timeout: timeoutMs,
       killSignal: "SIGKILL",
       // A process group of its own, which one kill ends.
       detached: options.signal !== undefined,
@@ -58,6 +60,16 @@ export function spawned(argv: readonly [string, ...string[]], options: SpawnOpti
       resolve({ code, stdout: Buffer.concat(stdout).toString(), stderr: Buffer.concat(stderr).toString() + extra });
     };
     child.on("error", error => done(127, error.message));
-    child.on("close", (code, signal) => done(code ?? 137, signal ? `ended by ${signal}` : ""));
+    child.on("close", (code, signal) => {
+      const isLate = performance.now() - began >= timeoutMs;
+      const why = isLate ? `, because of its time limit of ${timeoutMs / 1000} s` : "";
+      done(code ?? 137, signal ? `ended by ${signal}${why}` : "");
+    });
   });
+}
+
+/** The libraries that a program of this machine loads; none if it is static (ldd(1)). */
+export async function librariesOf(program: string): Promise<readonly string[]> {
+  const { stdout } = await spawned(["ldd", program]);
+  return [...stdout.matchAll(/\/\S+\.so\S*/g)].map(([library]) => library);
 }

@@ -128,7 +128,6 @@ describe.skipIf(!hasGoProgram("helm") || !hasGoProgram("kustomize"))("the chart"
         main,
         node: { kubeletFolder: "/var/lib/k0s/kubelet/" },
         volumeGroupSnapshotClasses: [{ name: "csimux" }],
-        controller: { externalHealthMonitorController: { enabled: true } },
         extraCaCerts: "-----BEGIN CERTIFICATE-----",
         page: { enabled: true, existingSecret: "csimux-page" },
         snapshotMetadata: { enabled: true, existingSecret: "csimux-snapshot-metadata" },

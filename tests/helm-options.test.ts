@@ -126,16 +126,6 @@ describe.skipIf(!hasGoProgram("helm"))("the chart", () => {
     ]);
   });
 
-  test("adds the health monitor under the name that democratic-csi's chart gives it", async () => {
-    const objects = await rendered({ ...required, controller: { externalHealthMonitorController: { enabled: true } } });
-    const { containers } = of(objects, "Deployment")[0]?.["spec"].template.spec ?? {};
-    expect(containers.at(-1)).toMatchObject({
-      name: "health-monitor",
-      args: expect.arrayContaining(["--leader-election"]),
-    });
-    expect(of(objects, "ClusterRoleBinding").map(({ metadata }) => metadata.name)).toContain("csimux-health-monitor");
-  });
-
   test.each([
     ["a privileged controller", {}, ["csimux-node", "csimux-controller"], undefined],
     ["an unprivileged controller", { connections: { nas: api } }, ["csimux-node"], "system:openshift:scc:nonroot-v2"],

@@ -2,8 +2,21 @@ import { CsiError } from "./errors.ts";
 
 const exclusive = -1;
 
-/** How keys are held: `exclusive` for writing, n > 0 for n readers. */
-type Held = Map<string, number>;
+/** How keys are held: `count` is `exclusive` for writing, n > 0 for n readers; `end` resolves when the key is free. */
+type Held = Map<string, { count: number; readonly end: ReturnType<typeof Promise.withResolvers<void>> }>;
+
+const ends = new WeakMap<object, Promise<unknown>>();
+
+/** A refusal because of another operation that ends with `end`. */
+export function busy(what: string, end: Promise<unknown> = Promise.resolve()): CsiError {
+  const error = new CsiError("aborted", `another operation on "${what}" is in progress`);
+  ends.set(error, end);
+  return error;
+}
+
+/** Resolves at the end of the operation that was the reason of this failure; undefined if another one was. */
+export const endOf = (error: unknown): Promise<unknown> | undefined =>
+  error instanceof CsiError ? ends.get(error) : undefined;
 
 /**
  * One writer or any number of readers for each key.
@@ -14,7 +27,7 @@ export class TryLocks {
 
   /**
    * Holds `keys` for writing and `shared` for reading until the result is disposed of (`using`).
-   * Throws "aborted" immediately if one of them is held in a conflicting mode (CSI "Concurrency").
+   * Throws "aborted" (`busy`) immediately if one of them is held in a conflicting mode (CSI "Concurrency").
    */
   lock(keys: readonly string[], shared: readonly string[] = []): HeldLocks {
     const held = new HeldLocks(this.#held);
@@ -43,21 +56,28 @@ export class HeldLocks {
   add(keys: readonly string[], shared: readonly string[] = []): void {
     const wanted = keys.filter(key => !this.#written.has(key));
     const readable = shared.filter(key => !this.#written.has(key) && !wanted.includes(key));
-    const busy = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#held.get(key) === exclusive);
-    if (busy !== undefined) throw new CsiError("aborted", `another operation on "${busy}" is in progress`);
-    for (const key of wanted) this.#held.set(key, exclusive);
-    for (const key of readable) this.#held.set(key, (this.#held.get(key) ?? 0) + 1);
+    const taken = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#count(key) === exclusive);
+    if (taken !== undefined) throw busy(taken, this.#held.get(taken)?.end.promise);
+    for (const key of wanted) this.#hold(key, exclusive);
+    for (const key of readable) this.#hold(key, this.#count(key) + 1);
     for (const key of wanted) this.#written.add(key);
     this.#read.push(...readable);
   }
 
   /** Releases all keys. */
   [Symbol.dispose](): void {
-    for (const key of this.#written) this.#held.delete(key);
-    for (const key of this.#read) {
-      const count = this.#held.get(key) ?? 0;
-      if (count > 1) this.#held.set(key, count - 1);
-      else this.#held.delete(key);
-    }
+    for (const key of this.#written) this.#hold(key, 0);
+    for (const key of this.#read) this.#hold(key, this.#count(key) - 1);
+  }
+
+  #count(key: string): number {
+    return this.#held.get(key)?.count ?? 0;
+  }
+
+  #hold(key: string, count: number): void {
+    const { end } = this.#held.get(key) ?? { end: Promise.withResolvers<void>() };
+    if (count !== 0) return void this.#held.set(key, { count, end });
+    this.#held.delete(key);
+    end.resolve();
   }
 }

@@ -10,6 +10,7 @@ import type { Driver } from "../drivers/driver.ts";
 import type { DriverFacts } from "../drivers/facts.ts";
 import { modules } from "../drivers/index.ts";
 import type { DriverPorts } from "../drivers/module.ts";
+import { answersTcp } from "../io/dial.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Open } from "../mux/connections.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
@@ -58,8 +59,20 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
       pool: poolOf(config.module.facts, read.normalized),
+      answers: answersOf(read.normalized),
     };
   };
+}
+
+/** Connects to sshd, or to the web server, which DSM also has on the ports of the protocol itself. */
+function answersOf(file: Readonly<Record<string, unknown>>): Connection["answers"] {
+  for (const key of ["sshConnection", "httpConnection"]) {
+    const { host, port, protocol } = isMapping(file[key]) ? file[key] : {};
+    const usual = key === "sshConnection" ? 22 : protocol === "https" ? 443 : 80;
+    if (typeof host === "string")
+      return signal => answersTcp(host.replace(/^\[|\]$/g, ""), Number(port ?? usual), signal);
+  }
+  return undefined;
 }
 
 /** The ZFS pool of a connection and its host, by the keys of its file. */

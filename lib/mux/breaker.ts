@@ -28,6 +28,8 @@ export class Breaker {
   #failures = 0;
   #rounds = 0;
   #checking = false;
+  /** Whether the storage's host accepted a connection when that was tried last. */
+  #accepts = false;
   #outage: Omit<Outage, "nextInMs"> | undefined;
   /** When the next check is due, by `now`. */
   #due = 0;
@@ -66,6 +68,14 @@ export class Breaker {
     return true;
   }
 
+  /** Records whether the host accepts connections. Returns whether it does so again: then the check runs now, and its intervals restart. */
+  answered(accepts: boolean): boolean {
+    const isBack = accepts && !this.#accepts;
+    this.#accepts = accepts;
+    if (isBack) this.#rounds = 0;
+    return isBack;
+  }
+
   /** The check runs again. */
   retried(): void {
     this.#checking = true;
@@ -76,6 +86,7 @@ export class Breaker {
     const was = this.#outage !== undefined;
     this.#failures = 0;
     this.#rounds = 0;
+    this.#accepts = false;
     this.#checking = false;
     this.#outage = undefined;
     return was;

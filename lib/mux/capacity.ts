@@ -8,6 +8,7 @@ import type { RouterContext } from "./context.ts";
 import { fingerprint } from "./jobs.ts";
 import { evaluatePlacement } from "./placement.ts";
 import { connectionsAtOnce } from "./storage-calls.ts";
+import { checkKey } from "./storage-checks.ts";
 import type { WhenUnavailable } from "./unusable.ts";
 
 /** The answer for storage systems that cannot tell, so that capacity tracking does not exclude them: exact in every JSON reader. */
@@ -87,13 +88,16 @@ export class Capacity {
   }
 
   #on(name: string, request: CapacityRequest, call: Call, when: WhenUnavailable): Promise<bigint> {
-    const { calls, connections, settings } = this.#context;
+    const { calls, connections, jobs, settings } = this.#context;
     const { capabilities, parameters, segment } = request;
     const isAnywhere = segment === undefined || Object.keys(segment).length === 0;
     const accessibility = { requisite: isAnywhere ? [] : [segment], preferred: [] };
     return connections.use(name, when, async connection => {
       const verdict = evaluatePlacement(connection, { capabilities, accessibility }, settings().policy);
-      if (!(verdict instanceof CsiError)) return (await calls.freeSpace(connection, parameters, call)) ?? infiniteBytes;
+      // csi-provisioner 6 asks the same again and again, because its queue tells equal items apart (pkg/capacity/capacity.go, QueueKey).
+      const key = checkKey(`capacity for ${fingerprint(parameters)}`, connection);
+      const free = (own: Call) => calls.freeSpace(connection, parameters, own);
+      if (!(verdict instanceof CsiError)) return (await jobs.run(key, "", call, free)) ?? infiniteBytes;
       this.#log(call, `no capacity: ${verdict.message}; ${shownAs}`, `${name} ${verdict.code}`, segment);
       return 0n;
     });

@@ -29,6 +29,8 @@ export interface Connection {
   readonly retain: boolean;
   /** The host and the ZFS pool of its volumes; connections with an equal one share their free space. Undefined if it has none. */
   readonly pool?: string | undefined;
+  /** Whether the host that it logs in to accepts a TCP connection. Undefined if it has none. */
+  readonly answers?: ((signal: AbortSignal) => Promise<boolean>) | undefined;
 }
 
 /** What a valid file says, without its driver. */
@@ -123,8 +125,8 @@ export interface ConnectionHealth {
 
 /** The file of an open connection. */
 export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool } = connection;
-  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool };
+  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers } = connection;
+  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers };
   return { text, defaults, version, facts };
 }
 
@@ -253,6 +255,7 @@ export class ConnectionRecord {
   /** A changed file resets the circuit breaker. */
   resetBreaker(): void {
     clearTimeout(this.retry);
+    this.retry = undefined;
     this.breaker = undefined;
   }
 }

@@ -1,5 +1,6 @@
 import { type Call, withSignal } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
+import { busy, endOf } from "../core/locks.ts";
 import { within } from "../core/time.ts";
 
 interface Job {
@@ -11,24 +12,36 @@ interface Job {
 
 /**
  * Operations that outlive their call: a copy that takes ten minutes is not restarted by each retry of a 15-second call. A call with
- * equal arguments joins the running job; other arguments are refused.
+ * equal arguments joins the running job; one with other arguments waits for a moment, and is then refused.
  */
 export class Jobs {
   readonly #running = new Map<string, Job>();
   readonly #stop = new AbortController();
+  readonly #waitMs: number;
+
+  /** `waitMs`: how long a call waits for an operation that is in its way. Most end sooner, and Kubernetes shows a refusal as a warning. */
+  constructor(waitMs = 5_000) {
+    this.#waitMs = waitMs;
+  }
 
   /**
    * Runs `work` as the job `key`, or joins the equal one. The work's call has the signal of the process, not of the client. If the
    * caller leaves first, throws the reason of its signal: "deadline-exceeded" at its deadline, "unavailable" if csimux stops. Throws
-   * "aborted" if a job of this key with other arguments is running. A caller that has already left starts nothing.
+   * "aborted" if a job of this key with other arguments, or what holds a lock that the work needs, does not end soon. The work is then done
+   * again from its beginning, like that of a repeated call, so that nothing is held meanwhile. A caller that has left starts nothing.
    */
   async run<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
-    if (call.signal.aborted) throw whyLeft(call.signal, "the call ended before the operation began");
-    const running = this.#running.get(key);
-    if (running && running.arguments !== args)
-      throw new CsiError("aborted", `another operation on "${key}" is in progress`);
-    const done = running ? (running.done as Promise<T>) : this.#start(key, args, call, work);
-    return await whileWaiting(done, call.signal, key);
+    const until = performance.now() + this.#waitMs;
+    for (;;) {
+      if (call.signal.aborted) throw whyLeft(call.signal, "the call ended before the operation began");
+      try {
+        return await whileWaiting(this.#joined(key, args, call, work), call.signal, key);
+      } catch (error) {
+        const [end, left] = [endOf(error), until - performance.now()];
+        if (!end || left <= 0) throw error;
+        await whileWaiting(within(end, left), call.signal, key);
+      }
+    }
   }
 
   /** The running jobs by key, the oldest first. */
@@ -41,6 +54,12 @@ export class Jobs {
     this.#stop.abort(new CsiError("unavailable", "csimux is stopping; retry"));
     await within(Promise.allSettled([...this.#running.values()].map(job => job.done)), limitMs);
     return [...this.#running.keys()];
+  }
+
+  async #joined<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {
+    const running = this.#running.get(key);
+    if (running && running.arguments !== args) throw busy(key, running.done);
+    return running ? (running.done as Promise<T>) : this.#start(key, args, call, work);
   }
 
   #start<T>(key: string, args: string, call: Call, work: (call: Call) => Promise<T>): Promise<T> {

@@ -191,8 +191,9 @@ export class MemberSelection {
       const noMethod = source && (await noMethodTo(connection, source, copies));
       if (noMethod) return noMethod;
       const free = await calls.freeSpace(connection, request.parameters, call);
-      if (free !== undefined && free < wantedBytes(request.range))
-        return new CsiError("resource-exhausted", `connection "${name}": ${free} bytes are free`);
+      const wanted = wantedBytes(request.range);
+      if (free !== undefined && free < wanted)
+        return new CsiError("resource-exhausted", `connection "${name}": ${free} of the ${wanted} bytes are free`);
       return { name, preference: verdict.preference, free };
     });
     return answered(judged, call);

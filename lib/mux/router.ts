@@ -104,6 +104,8 @@ interface RouterParts<C extends Copies> {
   readonly log: Log;
   readonly times?: Partial<ResponseTimes> | undefined;
   readonly healthTimes?: HealthTimes | undefined;
+  /** How long a call waits for another operation on the same object, in milliseconds; 5 s if absent. */
+  readonly waitMs?: number | undefined;
   readonly openCopies?: ((parts: CopiesParts) => C) | undefined;
 }
 
@@ -113,7 +115,7 @@ interface RouterParts<C extends Copies> {
  */
 export function openRouter<C extends Copies>(own: RouterParts<C>) {
   const { connections, configured, settings, log, times = {}, healthTimes = usualHealth, openCopies } = own;
-  const jobs = new Jobs();
+  const jobs = new Jobs(own.waitMs);
   const calls = new StorageCalls(connections, times, log);
   const groups = new Groups(connections, configured);
   const locks = new TryLocks();

@@ -17,12 +17,14 @@ export interface ResponseTimes {
   readonly capacity: number;
   /** For the breaker's check. */
   readonly check: number;
+  /** Between two connections to the host of a storage that is unreachable, which show that it is back. */
+  readonly answers: number;
   /** For any call, until it counts as a failed one: it may be copying, or it may never end. */
   readonly slow: number;
 }
 
 /** The times of a real process. */
-export const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000, check: 20_000, slow: 15_000 };
+export const usualTimes: ResponseTimes = { look: 10_000, capacity: 5_000, check: 20_000, answers: 3_000, slow: 15_000 };
 
 /**
  * The kinds of calls with a time limit. Limits apply per kind: a slow listing does not mark the connection as
@@ -95,12 +97,15 @@ export class StorageCalls {
     return undefined;
   }
 
-  /** Bytes that a new volume may take; undefined if the driver cannot tell. */
+  /** Bytes that a new volume may take; undefined if the driver cannot tell. Throws "unavailable" at once while the storage is doubted. */
   async freeSpace(connection: Connection, parameters: Context, call: Call): Promise<bigint | undefined> {
     const { capacity } = connection.driver;
     if (!capacity) return undefined;
+    const { name } = connection;
+    const record = this.#connections.record(name);
+    if (!record?.outage && this.isDoubted(name))
+      throw new CsiError("unavailable", `connection "${name}" has not answered and is being checked now`);
     const value = await this.read("capacity", connection, call, own => capacity.available(parameters, own));
-    const record = this.#connections.record(connection.name);
     if (record) record.figures.free = { value, at: Date.now() };
     return value;
   }
@@ -222,6 +227,7 @@ export class StorageCalls {
     if (!breaker.succeeded() || record.breaker !== breaker) return;
     const { name, retry } = record;
     clearTimeout(retry);
+    record.retry = undefined;
     // Its state begins now, whether or not a check of the health has seen the outage.
     record.check = checkResult(error, undefined);
     this.#log.info(`connection "${name}" can be used again`, { connection: name });
@@ -250,11 +256,26 @@ export class StorageCalls {
       const text = `connection "${name}" cannot be used: calls that need its storage are refused until its check succeeds`;
       this.#log.warn(text, { connection: name, reason: error.message });
     }
-    record.retry = setTimeout(() => {
-      breaker.retried();
-      if (!this.#stop.signal.aborted) void this.#check(record, breaker);
-    }, ms);
-    record.retry.unref();
+    this.#retry(record, breaker, performance.now() + ms);
+  }
+
+  /** Runs the check at this time (performance.now()), or as soon as the host accepts connections again. */
+  #retry(record: ConnectionRecord, breaker: Breaker, at: number): void {
+    const { answers } = record.lastValid?.facts ?? {};
+    const left = at - performance.now();
+    const isEarly = answers !== undefined && left > this.#times.answers;
+    const timer = setTimeout(
+      async () => {
+        const accepts = isEarly && (await answers(this.#stop.signal).catch(() => false));
+        if (record.retry !== timer || this.#stop.signal.aborted) return;
+        if (isEarly && !breaker.answered(accepts)) return this.#retry(record, breaker, at);
+        breaker.retried();
+        void this.#check(record, breaker);
+      },
+      isEarly ? this.#times.answers : left,
+    );
+    record.retry = timer;
+    timer.unref();
   }
 }
 

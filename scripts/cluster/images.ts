@@ -4,7 +4,7 @@ import { dirname, join } from "node:path";
 import { writeArchive } from "../image/archive.ts";
 import { ownArchitecture as architecture } from "../image/executables.ts";
 import { say } from "../say.ts";
-import { spawned } from "../spawned.ts";
+import { librariesOf, spawned } from "../spawned.ts";
 import { changedBlocksProgram, changedBlocksVersion, hasChangedBlocks } from "./changed-blocks.ts";
 import { built, testImages, versions } from "./place.ts";
 import { hasVolsync, moverScript, volsyncProgram, volsyncVersion } from "./volsync.ts";
@@ -78,12 +78,11 @@ async function changedBlocks(): Promise<void> {
   });
 }
 
-/** Copies a program of this machine with the libraries that it loads (ldd(1)). */
+/** Copies a program of this machine with the libraries that it loads. */
 async function withLibraries(program: string, folder: string, to: string): Promise<void> {
   await rm(join(folder, to), { force: true });
   await copyFile(program, join(folder, to));
-  const { stdout } = await spawned(["ldd", program]);
-  for (const [library] of stdout.matchAll(/\/\S+\.so\S*/g)) {
+  for (const library of await librariesOf(program)) {
     await mkdir(dirname(join(folder, library)), { recursive: true });
     await copyFile(library, join(folder, library));
   }
@@ -108,9 +107,11 @@ export async function buildImages(): Promise<void> {
   const path = ["PATH=/bin"];
   await image("pause", ["cluster.test/pause:1"], { Entrypoint: pause }, busybox);
   await image("busybox", [shellImage], { Env: path, Cmd: ["sh"] }, busybox);
-  const program = { Env: ["PATH=/bin:/"], Entrypoint: ["/agnhost"], Cmd: ["pause"] };
-  await image("agnhost", [testImages.agnhost], program, agnhost);
-  await image("external-shells", testImages.shells, { Env: path, Cmd: ["sh"] }, busybox);
+  if (existsSync(join(built.programs, "agnhost"))) {
+    const program = { Env: ["PATH=/bin:/"], Entrypoint: ["/agnhost"], Cmd: ["pause"] };
+    await image("agnhost", [testImages.agnhost], program, agnhost);
+    await image("external-shells", testImages.shells, { Env: path, Cmd: ["sh"] }, busybox);
+  }
   for (const [name, version] of Object.entries(sidecars))
     await image(name, [`registry.k8s.io/sig-storage/${name}:${version}`], { Entrypoint: [`/${name}`] }, folder =>
       copyFile(join(built.programs, name), join(folder, name)),

@@ -18,18 +18,20 @@ import { buildVolsync } from "./volsync.ts";
 
 widenPath();
 
-async function build(): Promise<void> {
+/** Builds what is missing, for these tests or for all. */
+async function build(only: readonly string[]): Promise<void> {
+  const needs = (test: string) => only.length === 0 || only.includes(test);
   await requireAll({ ctr: "containerd", openssl: "openssl" }, !existsSync(built.crds));
-  await buildPrograms();
+  await buildPrograms(needs("external"));
   await buildGoPrograms();
-  await buildChangedBlocks();
-  await buildVolsync();
+  if (needs("changed-blocks")) await buildChangedBlocks();
+  if (needs("backups")) await buildVolsync();
   await buildImages();
 }
 
 /** Starts a cluster with the snapshot controller and csimux's image. */
-async function up(): Promise<void> {
-  await build();
+async function up(only: readonly string[]): Promise<void> {
+  await build(only);
   await makeImage([ownArchitecture]);
   say("starting Kubernetes");
   await startMachine();
@@ -44,7 +46,7 @@ async function test(only: readonly string[], { keep }: { readonly keep?: boolean
   const ends = (await machinePid()) === undefined && !keep;
   if (ends) whenInterrupted(stopMachine);
   try {
-    await up();
+    await up(only);
     process.exitCode = (await runClusterTests(only)) ? 0 : 1;
   } finally {
     if (ends) await stopMachine();
@@ -54,8 +56,14 @@ async function test(only: readonly string[], { keep }: { readonly keep?: boolean
 const program = new Command("bun scripts/cluster/main.ts")
   .description("A Kubernetes of one node with the CSI sidecars, from Go modules, in separate namespaces")
   .enablePositionalOptions();
-program.command("build").description("compiles what is not there yet (half an hour the first time)").action(build);
-program.command("up").description("starts the cluster, with csimux's image").action(up);
+program
+  .command("build")
+  .description("compiles what is not there yet (half an hour the first time)")
+  .action(() => build([]));
+program
+  .command("up")
+  .description("starts the cluster, with csimux's image")
+  .action(() => up([]));
 program.command("down").description("ends it and keeps only the builds").action(stopMachine);
 program
   .command("kubectl")

@@ -12,6 +12,8 @@ interface Program {
   readonly kubernetes: boolean;
   /** The program consists of the package's tests. */
   readonly tests?: boolean;
+  /** Only the test `external` needs it. */
+  readonly external?: boolean;
 }
 
 const kubernetes = (name: string, path: string): Program => ({ name, package: path, kubernetes: true });
@@ -37,9 +39,9 @@ const programs: readonly Program[] = [
   sidecar("csi-resizer", "external-resizer/v2"),
   sidecar("csi-attacher", "external-attacher/v4"),
   // Kubernetes' own tests of drivers, their parallel runner, and the program of their pods.
-  { ...kubernetes("e2e.test", "k8s.io/kubernetes/test/e2e"), tests: true },
-  kubernetes("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"),
-  kubernetes("agnhost", "k8s.io/kubernetes/test/images/agnhost"),
+  { ...kubernetes("e2e.test", "k8s.io/kubernetes/test/e2e"), tests: true, external: true },
+  { ...kubernetes("ginkgo", "github.com/onsi/ginkgo/v2/ginkgo"), external: true },
+  { ...kubernetes("agnhost", "k8s.io/kubernetes/test/images/agnhost"), external: true },
 ];
 
 const component = "k8s.io/component-base/version";
@@ -84,16 +86,23 @@ async function forgetOtherVersions(): Promise<void> {
   await writeFile(file, now);
 }
 
-/** Compiles the missing programs of Kubernetes, the CSI sidecars and the network plugins. JOBS=1 uses one processor. */
-export async function buildPrograms(): Promise<void> {
+/**
+ * Compiles the missing programs of Kubernetes, the CSI sidecars and the network plugins, with `external` also Kubernetes' own tests. JOBS=1 uses
+ * one processor.
+ */
+export async function buildPrograms(external: boolean): Promise<void> {
   await forgetOtherVersions();
-  const missing = programs.filter(({ name }) => !existsSync(join(built.programs, name)));
+  const wanted = programs.filter(each => external || !each.external);
+  const missing = wanted.filter(({ name }) => !existsSync(join(built.programs, name)));
   if (missing.length === 0 && existsSync(built.crds)) return;
   await mkdir(built.plugins, { recursive: true });
   say(`building ${missing.length} programs from their Go modules: half an hour on two processors without a cache`);
   await writeModules();
-  for (const program of missing) await compile(program);
+  for (const [index, program] of missing.entries()) {
+    say(`building ${program.name} (${index + 1} of ${missing.length})`);
+    await compile(program);
+  }
   await copyCrds();
 }
 
-if (import.meta.main) await buildPrograms();
+if (import.meta.main) await buildPrograms(true);

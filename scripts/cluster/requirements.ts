@@ -1,6 +1,7 @@
 import { existsSync } from "node:fs";
 import { readFile } from "node:fs/promises";
 import { missingPackages, onPath, type Packages } from "../packages.ts";
+import { librariesOf } from "../spawned.ts";
 
 /** Programs of the host that every machine in namespaces needs, with their Debian packages. */
 const common = {
@@ -24,13 +25,20 @@ async function kernelLacks(): Promise<readonly string[]> {
   return lacks;
 }
 
+/** The program that images of tests consist of: without libraries, which they do not have. */
+const staticShell = "/bin/busybox";
+
 /** What this machine lacks for a machine in namespaces, one text each. `building`: including what compiling needs. */
-export async function missing(more: Packages, building: boolean): Promise<readonly string[]> {
+export async function missing(more: Packages, building: boolean, shell = staticShell): Promise<readonly string[]> {
   if (process.platform !== "linux") return [`Linux: this is ${process.platform}`];
   const lacks = [];
   if (process.getuid?.() !== 0) lacks.push("root, who makes namespaces, mounts and containers");
   const packages = missingPackages({ ...more, ...common });
   if (packages.length > 0) lacks.push(`Debian packages: ${packages.join(" ")}`);
+  else if ((await librariesOf(shell)).length > 0)
+    lacks.push(
+      `Debian package: busybox-static, instead of busybox: ${shell} loads libraries, which the images do not have`,
+    );
   if (building && !onPath("go")) lacks.push("Go 1.26 or newer, on PATH");
   const kernel = await kernelLacks();
   if (kernel.length > 0) lacks.push(`kernel features: ${kernel.join(", ")}`);

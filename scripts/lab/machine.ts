@@ -3,7 +3,7 @@ import { closeSync, openSync } from "node:fs";
 import { join } from "node:path";
 import { setTimeout as pause } from "node:timers/promises";
 
-const memoryMiB = 1536;
+const memoryMiB = 2048;
 const processors = 2;
 
 /** The processor: the host's hardware, or emulation, which works everywhere and is about 20 times slower. */

@@ -10,6 +10,7 @@ import type { DriverPorts } from "../../lib/drivers/module.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import { StorageCalls } from "../../lib/mux/storage-calls.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { Door } from "../serve/door.ts";
 
 const { log } = testCall();
 let folder = "";
@@ -19,10 +20,10 @@ beforeEach(async () => {
 afterEach(() => rm(folder, { recursive: true, force: true }));
 
 /** A connection over ssh whose password is in a file, and the passwords with which its driver was opened. */
-function world() {
+function world(host = "nas", port = 22) {
   const file = join(folder, "password");
   const text = `driver: zfs-generic-nfs
-sshConnection: { host: nas, username: root, passwordFile: ${file} }
+sshConnection: { host: ${host}, port: ${port}, username: root, passwordFile: ${file} }
 zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s }
 nfs: { shareHost: nas, shareStrategy: setDatasetProperties, shareStrategySetDatasetProperties: { properties: { sharenfs: "on" } } }
 `;
@@ -51,6 +52,17 @@ test("a connection knows the pool and the host whose free space it shares with o
   const { file, use } = world();
   await writeFile(file, "password");
   expect((await use()).pool).toBe("tank on nas");
+});
+
+test("a connection knows whether the host that it logs in to accepts connections", async () => {
+  const door = await new Door(1).open();
+  const { file, use } = world("127.0.0.1", door.port);
+  await writeFile(file, "password");
+  const { answers } = await use();
+  const { signal } = new AbortController();
+  expect(await answers?.(signal)).toBe(true);
+  await door.shut();
+  expect(await answers?.(signal)).toBe(false);
 });
 
 test("a password file that was changed is read again by the next survey, and only then", async () => {

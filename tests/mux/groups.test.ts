@@ -194,9 +194,10 @@ test("most-free selects the emptiest member, spread uses every member, and the c
   expect((await free.volumes.create(request("v", "g"), call)).id).toBe("v:b/v");
   const capacity = { capabilities: [], parameters: { connection: "g" }, segment: undefined };
   expect(await free.capacity.available(capacity, call)).toBe(9n << 30n);
-  expect(
-    await codeOf(free.volumes.create(request("w", "g", { range: { required: 1n << 40n, limit: undefined } }), call)),
-  ).toBe("resource-exhausted");
+  const large = { range: { required: 1n << 40n, limit: undefined } };
+  const full = await failure(free.volumes.create(request("w", "g", large), call));
+  expect(full?.code).toBe("resource-exhausted");
+  expect(full?.message).toContain(`connection "a": ${5n << 30n} of the ${1n << 40n} bytes are free`);
   const spread = grouped("spread");
   for (let i = 0; i < 60; i++) await spread.volumes.create(request(`v${i}`, "g"), call);
   for (const memory of spread.memories.values()) expect(memory.volumes.size).toBeGreaterThan(8);

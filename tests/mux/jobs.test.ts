@@ -1,10 +1,12 @@
-import { expect, test } from "bun:test";
+import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../lib/core/errors.ts";
+import { TryLocks } from "../../lib/core/locks.ts";
 import { Jobs } from "../../lib/mux/jobs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
+import { failure } from "./world.ts";
 
-test("equal calls join one job; a call with other arguments is refused while it runs", async () => {
-  const jobs = new Jobs();
+test("equal calls join one job; a call with other arguments is refused if that does not end soon", async () => {
+  const jobs = new Jobs(10);
   const gate = Promise.withResolvers<string>();
   let runs = 0;
   const work = () => {
@@ -16,6 +18,49 @@ test("equal calls join one job; a call with other arguments is refused while it 
   gate.resolve("made");
   expect(new Set(await Promise.all(calls))).toEqual(new Set(["made"]));
   expect(runs).toBe(1);
+});
+
+describe("a call waits for an operation that is in its way", () => {
+  const inTheWay: Readonly<Record<string, (jobs: Jobs, locks: TryLocks, end: Promise<void>) => Promise<unknown>>> = {
+    "of the same job with other arguments": (jobs, _, end) => jobs.run("k", "other", testCall(), () => end),
+    "that holds its lock": (_, locks, end) => locks.hold(["l"], () => end),
+    "that reads what it wants to change": (_, locks, end) => {
+      const held = locks.lock([], ["l"]);
+      return end.then(() => held[Symbol.dispose]());
+    },
+  };
+  const world = (what: string, waitMs?: number) => {
+    const [jobs, locks, gate] = [new Jobs(waitMs), new TryLocks(), Promise.withResolvers<void>()];
+    void inTheWay[what]?.(jobs, locks, gate.promise);
+    let runs = 0;
+    const run = (signal?: AbortSignal) =>
+      jobs.run("k", "", testCall(signal), () => locks.hold(["l"], async () => ++runs));
+    return { run, gate, runs: () => runs };
+  };
+
+  test.each(Object.keys(inTheWay))("%s, and joins its repetition", async what => {
+    const { run, gate } = world(what);
+    const both = [run(), run()];
+    await Bun.sleep(0);
+    gate.resolve();
+    expect(await Promise.all(both)).toEqual([1, 1]);
+  });
+
+  test.each(Object.keys(inTheWay))("%s, until its caller leaves: then it does nothing", async what => {
+    const { run, gate, runs } = world(what);
+    const client = new AbortController();
+    const outcome = failure(run(client.signal));
+    await Bun.sleep(0);
+    client.abort();
+    expect((await outcome)?.code).toBe("deadline-exceeded");
+    gate.resolve();
+    await Bun.sleep(0);
+    expect(runs()).toBe(0);
+  });
+
+  test.each(Object.keys(inTheWay))("%s, for a limited time", async what => {
+    expect((await failure(world(what, 10).run()))?.message).toMatch(/another operation on "[kl]" is in progress/);
+  });
 });
 
 test("the work continues after its caller has left, and a retry joins it", async () => {

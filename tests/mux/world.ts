@@ -4,14 +4,16 @@ import type { Connection } from "../../lib/mux/connection.ts";
 import { Connections } from "../../lib/mux/connections.ts";
 import type { CreateRequest, RouterSettings } from "../../lib/mux/context.ts";
 import { openRouter } from "../../lib/mux/router.ts";
+import type { ResponseTimes } from "../../lib/mux/storage-calls.ts";
 import type { AccessibilityRequirements } from "../../lib/topology/accessible-topology.ts";
 import { MemoryDriver, testCall } from "../fakes/memory-driver.ts";
 
 /** The routing layer over storages in memory; a connection is there as long as its name is in `up`. */
 export function muxWorld(
   names: readonly string[],
-  patience = { look: 50, capacity: 50 },
+  patience: Partial<ResponseTimes> = { look: 50, capacity: 50 },
   health = { hold: 0, fresh: 0 },
+  waitMs = 50,
 ) {
   const memories = new Map(names.map(name => [name, new MemoryDriver()]));
   const traits = new Map<string, Partial<Connection>>();
@@ -52,7 +54,7 @@ export function muxWorld(
   );
   const mux = openRouter({
     ...{ connections, configured: async () => groups, settings: () => settings, log },
-    ...{ times: patience, healthTimes: health },
+    ...{ times: patience, healthTimes: health, waitMs },
   });
   return {
     memories,

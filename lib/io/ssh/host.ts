@@ -20,8 +20,8 @@ import { Worker } from "./worker.ts";
 const mostChanges = 4;
 const mostBeside = 2;
 
-/** The pause after a failed login in milliseconds: it doubles with each failure, up to `most`. */
-const backOffMs = { first: 500, most: 30_000 } as const;
+/** The pause after a failed login in milliseconds: it doubles with each failure, up to `refused`, or `unreachable` if the host did not refuse it. */
+const backOffMs = { first: 500, unreachable: 5_000, refused: 30_000 } as const;
 
 /** How long an idle shell is kept, in milliseconds. */
 const idleMs = 5 * 60_000;
@@ -236,11 +236,10 @@ export class SshHost implements Closable {
   /** Delays the next login. Jobs that can wait for an existing shell keep waiting; otherwise all fail. */
   #failed(error: unknown): CommandError {
     const reason = messageOf(error);
-    const pauseMs = Math.min(backOffMs.most, backOffMs.first * 2 ** this.#failures++);
-    const failed = new CommandError(this.where, "ssh", "unreachable", reason, {
-      cause: error,
-      isLoginRefused: error instanceof LoginFailed && error.isRefused,
-    });
+    const isLoginRefused = error instanceof LoginFailed && error.isRefused;
+    const most = isLoginRefused ? backOffMs.refused : backOffMs.unreachable;
+    const pauseMs = Math.min(most, backOffMs.first * 2 ** this.#failures++);
+    const failed = new CommandError(this.where, "ssh", "unreachable", reason, { cause: error, isLoginRefused });
     const own = { until: performance.now() + pauseMs, error: failed };
     this.#pause = own;
     this.#parts.log.warn(`${this.where}: ${reason}`, { nextTryMs: pauseMs });

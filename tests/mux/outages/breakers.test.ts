@@ -1,43 +1,11 @@
-import { afterEach, describe, expect, setSystemTime, test } from "bun:test";
-import { CsiError } from "../../lib/core/errors.ts";
-import { testCall } from "../fakes/memory-driver.ts";
-import { pause } from "../waiting.ts";
-import { codeOf, failure, muxWorld, request, snapshotOf } from "./world.ts";
+import { describe, expect, setSystemTime, test } from "bun:test";
+import { CsiError } from "../../../lib/core/errors.ts";
+import { testCall } from "../../fakes/memory-driver.ts";
+import { pause } from "../../waiting.ts";
+import { codeOf, failure, request, snapshotOf } from "../world.ts";
+import { away, world } from "./world.ts";
 
 const call = testCall();
-const away = new CsiError("unavailable", "no route to host");
-const stops: (() => Promise<unknown>)[] = [];
-afterEach(async () => {
-  for (const stop of stops.splice(0)) await stop();
-});
-
-/** A router over storages with a check. `die` lets one fail like a machine that is switched off, until its breaker is open. */
-function world(names: readonly string[], group?: readonly string[]) {
-  const mux = muxWorld(names);
-  stops.push(() => mux.stop(10));
-  for (const name of names) mux.memory(name).check = async () => {};
-  if (group) mux.groups.set("g", { from: { kind: "members", members: group }, policy: "ordered" });
-  const seen = (name: string) => mux.overview(new Map()).connections.find(each => each.name === name);
-  const outage = (name: string) => seen(name)?.outage;
-  const stored = (name: string) => seen(name)?.health.storage;
-  const fail = async (name: string, times = 3): Promise<void> => {
-    const memory = mux.memory(name);
-    memory.fail.delete = away;
-    for (let i = 0; i < times; i++) await failure(mux.volumes.delete(`v:${name}/x${i}`, call));
-    // The check runs by itself.
-    for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
-  };
-  const die = async (name: string): Promise<void> => {
-    const memory = mux.memory(name);
-    memory.check = async () => {
-      throw away;
-    };
-    memory.fail.find = away;
-    await fail(name);
-    expect(outage(name)).toBeDefined();
-  };
-  return { ...mux, outage, stored, fail, die };
-}
 
 test("calls for an unreachable storage system are refused at once, with the reason and the time of the next attempt", async () => {
   const { volumes, snapshots, listing, capacity, memory, die } = world(["a", "b"]);
@@ -205,30 +173,6 @@ test("a check of the health of an unreachable storage system still reports what 
   memory("a").fail.health = away;
   for (let i = 0; i < 2; i++) expect(await codeOf(reasons())).toBe("unavailable");
   expect(memory("a").lookedAt).toBe(2);
-});
-
-test("only one claim waits for a member that hangs; it is asked again after its check has succeeded", async () => {
-  const { volumes, memory, traits } = world(["a", "b"], ["a", "b"]);
-  const check = Promise.withResolvers<void>();
-  memory("a").check = () => check.promise;
-  let asked = 0;
-  let hangs = true;
-  const driver = memory("a").driver();
-  const find = (name: string, own: typeof call) => {
-    asked++;
-    if (!hangs) return driver.names?.find(name, own) ?? Promise.resolve(undefined);
-    return new Promise<never>((_, reject) => own.signal.addEventListener("abort", () => reject(own.signal.reason)));
-  };
-  traits.set("a", { driver: { ...driver, names: { idOf: name => name, find, discard: async () => {} } } });
-  expect((await volumes.create(request("v0", "g"), call)).id).toBe("v:b/v0");
-  const claims = Array.from({ length: 20 }, (_, index) => volumes.create(request(`w${index}`, "g"), call));
-  for (const { id, context } of await Promise.all(claims))
-    expect([id.slice(0, 4), context["skipped"]]).toEqual(["v:b/", "a"]);
-  expect(asked).toBe(1);
-  hangs = false;
-  check.resolve();
-  for (let ticks = 0; ticks < 50; ticks++) await Promise.resolve();
-  expect((await volumes.create(request("x", "g"), call)).id).toBe("v:a/x");
 });
 
 test("the time of the next attempt is never in the past: during the check it is said to run, whatever the clock does", async () => {

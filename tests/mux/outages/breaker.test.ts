@@ -1,5 +1,5 @@
 import { describe, expect, test } from "bun:test";
-import { Breaker } from "../../lib/mux/breaker.ts";
+import { Breaker } from "../../../lib/mux/breaker.ts";
 
 /** What happens at a breaker: a call or the check succeeded or not, or the check is due again. */
 type Event = "failed" | "succeeded" | "due" | "away";
@@ -89,6 +89,15 @@ describe("a breaker", () => {
       "60000",
     ]);
     expect(breaker.outage).toEqual({ since: expect.any(Number), nextInMs: 60_000, reason: "no route" });
+  });
+
+  test("restarts its intervals when the host accepts connections again, once", () => {
+    const { breaker } = play([...opened, ...again, ...again]);
+    expect([false, true, true, false, true].map(accepts => breaker.answered(accepts))).toEqual([
+      ...[false, true, false, false, true],
+    ]);
+    breaker.retried();
+    expect(breaker.confirmed("no route")).toBe(1_000);
   });
 
   test("shortens each interval by up to a fifth at random", () => {
