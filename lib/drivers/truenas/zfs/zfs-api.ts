@@ -7,6 +7,7 @@ import {
   type DestroyOptions,
   type Entries,
   type Entry,
+  type Inspected,
   type NewDataset,
   type Permissions,
   type PropertyQuery,
@@ -164,24 +165,33 @@ export class ZfsApi implements Zfs, DatasetApi {
     return this.reading.families(names, properties, signal);
   }
 
-  /** Like Zfs.rename; the server knows no condition for it. */
   rename(...[from, to, signal, how]: Parameters<Zfs["rename"]>): Promise<void> {
-    const rename = () => this.#rename(from, to, signal);
-    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename();
+    const rename = (of: Inspected) => this.#rename(from, to, of, signal);
+    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename(how ?? {});
   }
 
-  async #rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+  async #rename(from: string, to: string, of: Inspected, signal: AbortSignal): Promise<void> {
     const { number, text } = await this.api.version(signal);
     if (number < withRename && !isStaging(from))
       throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
-    if (number < withRename) return void (await this.finishRename(from, to, signal));
-    await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+    if (number >= withRename) {
+      await proven(this, from, of, signal);
+      await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+    } else if (!(await this.#moved(from, to, signal))) throw new ZfsError("absent", `${from} does not exist`);
   }
 
-  async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    if ((await this.#version(signal)) >= withRename) return false;
+  #moved(from: string, to: string, signal: AbortSignal): Promise<boolean> {
     return moved(this, from, to, signal).catch((error: unknown) => {
       throw zfsError(error);
+    });
+  }
+
+  /** A copy that the volume was not made of came too late, and is not renamed any more. */
+  async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
+    if ((await this.#version(signal)) >= withRename) return false;
+    return this.#moved(from, to, signal).catch((error: unknown) => {
+      if (whyNot(error) === "exists") return false;
+      throw error;
     });
   }
 
@@ -192,7 +202,7 @@ export class ZfsApi implements Zfs, DatasetApi {
     return poolStates(this.api, names, signal);
   }
 
-  copy(copy: Copy, signal: AbortSignal): Promise<void> {
+  copy(copy: Copy, signal: AbortSignal): Promise<string> {
     return copied(this, copy, signal);
   }
 
