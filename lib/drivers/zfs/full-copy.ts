@@ -55,14 +55,14 @@ async function whileAlone(
   call: Call,
 ): Promise<void> {
   const { zfs, names } = storage;
-  const query = { names: [...new Set([names.pool, to, staging, ...used.keys()])], properties: ["guid"] };
+  const parent = staging.slice(0, staging.lastIndexOf("/"));
+  const query = { names: [...new Set([names.pool, parent, to, ...used.keys()])], properties: ["guid"] };
   const found = await zfs.read(query, call.signal);
   const changed = ({ message }: ZfsError) => new ZfsError("changed", message, { cause: refused });
   const isOurs = ([name, guid]: readonly [string, string | undefined]) =>
     found.has(name) && (!guid || (shownValue(found.get(name), "guid") ?? guid) === guid);
-  const isMet = refused.failure === "absent" || refused.failure === "exists";
-  if (!found.has(to))
-    throw [...used].every(isOurs) && !(isMet && found.has(staging)) ? refused : changed(refused);
+  const isMet = ["absent", "exists"].includes(refused.failure) && found.has(parent);
+  if (!found.has(to)) throw isMet || ![...used].every(isOurs) ? changed(refused) : refused;
   try {
     // The copy of another controller has the name, so that this one becomes nothing any more.
     await removeStaging(storage, staging, call);

@@ -38,9 +38,11 @@ interface Landing {
  */
 async function landingOf({ reading }: DatasetApi, { from, to }: Copy, signal: AbortSignal): Promise<Landing> {
   const end = `${to}@${snapshotNameOf(from)}`;
-  const entries = await reading.read({ names: [to, end, from], properties: ["guid", property.managed] }, signal);
+  // One after the other: of a dataset that another call makes again meanwhile, the guid is the earlier one, which is refused later. And read by
+  // itself, because the reader keeps for a while what it has read of the datasets above the names that are asked for.
+  const landing = await reading.one(to, ["guid", property.managed], signal);
+  const entries = await reading.read({ names: [end, from], properties: ["guid"] }, signal);
   const [sent, got] = [from, end].map(name => entries.get(name)?.properties.get("guid")?.value);
-  const landing = entries.get(to);
   if (!landing) return { state: "absent", guid: "" };
   const guid = shownValue(landing, "guid") ?? "";
   if (got !== undefined && got === sent) return { state: "whole", guid };

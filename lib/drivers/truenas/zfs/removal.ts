@@ -176,7 +176,10 @@ export async function copyDestroyed(on: DatasetApi, dataset: string, signal: Abo
     throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
   const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [snapshotNameOf(name)] : []));
   const guid = shownValue(below.find(({ name }) => name === dataset), "guid");
-  await destroyed(on, dataset, { guid, snapshots }, signal);
+  await destroyed(on, dataset, { guid, snapshots }, signal).catch((error: unknown) => {
+    if (whyNot(error) !== "dependents") throw error;
+    throw new ZfsError("changed", `another call has made ${dataset} again`, { cause: error });
+  });
 }
 
 /** Destroys the rest of an interrupted clone of this snapshot. Throws "used" for what nothing proves to be that. */
