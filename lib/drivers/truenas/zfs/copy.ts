@@ -3,7 +3,7 @@ import { ownValue, property, shownValue } from "../../zfs/properties.ts";
 import { type Copy, notOurCopy, type Values, ZfsError } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { ApiError } from "../api-error.ts";
-import { rowsOf, snapshotService, whyNot, zfsError } from "./queries.ts";
+import { rowsOf, snapshotService, whyNot, withRename, zfsError } from "./queries.ts";
 import type { DatasetApi } from "./reading.ts";
 import { copyDestroyed } from "./removal.ts";
 import { copyRequest, inheritsEncryption, isLost, runOnetime, unfinishedMark, untilWritten } from "./replication.ts";
@@ -117,11 +117,20 @@ export async function moved(on: DatasetApi, from: string, to: string, signal: Ab
       step = following[step];
     } catch (error) {
       const next: Step | undefined = whyNot(error) && (await stepOf(on, from, to, signal));
-      if (whyNot(error) === undefined || next === step) throw error;
+      if (whyNot(error) === undefined || next === step) throw zfsError(error);
       step = next;
     }
   }
   return first !== undefined;
+}
+
+/** As Zfs.finishRename. A copy that the volume was not made of came too late, and is not renamed any more. */
+export async function renameFinished(on: DatasetApi, from: string, to: string, signal: AbortSignal): Promise<boolean> {
+  if ((await on.api.version(signal)).number >= withRename) return false;
+  return moved(on, from, to, signal).catch((error: unknown) => {
+    if (whyNot(error) === "exists") return false;
+    throw error;
+  });
 }
 
 async function cloned({ api, reading }: DatasetApi, from: string, to: string, signal: AbortSignal): Promise<void> {

@@ -16,7 +16,7 @@ import {
   ZfsError,
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { copied, moved } from "./copy.ts";
+import { copied, moved, renameFinished } from "./copy.ts";
 import { usableProved, whyNotRenamed } from "./keys.ts";
 import { permitted } from "./permissions.ts";
 import {
@@ -133,14 +133,15 @@ export class ZfsApi implements Zfs, DatasetApi {
     return nameFreed(this, snapshot, signal);
   }
 
-  async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
-    if (of) await proven(this, name, of, signal);
+  async set(...[name, values, signal, of = {}]: Parameters<Zfs["set"]>): Promise<void> {
     const { fields, user } = apiValues(values);
-    if (name.includes("@")) return this.#setSnapshot(name, user, signal);
     const { refreservation, ...others } = fields;
-    if (refreservation === undefined || others["refquota"] === undefined)
-      return this.#change(name, fields, user, signal);
+    const isSplit = refreservation !== undefined && others["refquota"] !== undefined;
+    await proven(this, name, of, signal);
+    if (name.includes("@")) return this.#setSnapshot(name, user, signal);
+    if (!isSplit) return this.#change(name, fields, user, signal);
     await this.#change(name, { refreservation }, {}, signal);
+    await proven(this, name, of, signal);
     await this.#change(name, others, user, signal);
   }
 
@@ -166,8 +167,8 @@ export class ZfsApi implements Zfs, DatasetApi {
   }
 
   rename(...[from, to, signal, how]: Parameters<Zfs["rename"]>): Promise<void> {
-    const rename = (of: Inspected) => this.#rename(from, to, of, signal);
-    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename(how ?? {});
+    const rename = (of: Inspected = {}) => this.#rename(from, to, of, signal);
+    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename(how);
   }
 
   async #rename(from: string, to: string, of: Inspected, signal: AbortSignal): Promise<void> {
@@ -177,22 +178,11 @@ export class ZfsApi implements Zfs, DatasetApi {
     if (number >= withRename) {
       await proven(this, from, of, signal);
       await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
-    } else if (!(await this.#moved(from, to, signal))) throw new ZfsError("absent", `${from} does not exist`);
+    } else if (!(await moved(this, from, to, signal))) throw new ZfsError("absent", `${from} does not exist`);
   }
 
-  #moved(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    return moved(this, from, to, signal).catch((error: unknown) => {
-      throw zfsError(error);
-    });
-  }
-
-  /** A copy that the volume was not made of came too late, and is not renamed any more. */
-  async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    if ((await this.#version(signal)) >= withRename) return false;
-    return this.#moved(from, to, signal).catch((error: unknown) => {
-      if (whyNot(error) === "exists") return false;
-      throw error;
-    });
+  finishRename(...asked: Parameters<NonNullable<Zfs["finishRename"]>>): Promise<boolean> {
+    return renameFinished(this, ...asked);
   }
 
   /** Does nothing: TrueNAS mounts the datasets that it creates. */

@@ -3,10 +3,12 @@ import type { Driver, Source } from "../../../../lib/drivers/driver.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, getVolume, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
 import { recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
-import { type ApiRig, type Protocol, parent, refusal, truenasRig } from "../rig.ts";
+import { type ApiRig, type Protocol, parent, refusal, type Sections, truenasRig } from "../rig.ts";
 
 const call = callWith();
-const opened = perTest((protocol: Protocol, version: Version) => truenasRig(protocol, { version }));
+const opened = perTest((protocol: Protocol, version: Version, zfs: Sections = {}) =>
+  truenasRig(protocol, { version }, { zfs }),
+);
 const sized = (gibs: bigint) => ({ required: gibs * gib, limit: undefined });
 const from = (id: string): Source => ({ kind: id.includes("@") ? "snapshot" : "volume", id });
 
@@ -42,13 +44,27 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
       await other.create(volumeOf("pvc-1"), call);
       // It has read the volume.
       const one = beforeRequest(rig, 2, () => expandedBy(other, 5n));
-      expect((await refusal(expandedBy(one, 2n))).code).toBe("aborted");
+      expect(await expandedBy(one, 2n)).toMatchObject({ bytes: 5n * gib });
       expect((await getVolume(other, "pvc-1")).bytes).toBe(5n * gib);
       await expandedBy(one, 2n);
       await expandedBy(one, 6n);
       expect((await getVolume(other, "pvc-1")).bytes).toBe(6n * gib);
     },
   );
+
+  test("the larger of two expansions stays where the size is reserved first, and where the server refuses the smaller one", async () => {
+    for (const [protocol, zfs, late] of [
+      ["nfs", { datasetEnableReservation: true }, (rig: ApiRig, act: () => Promise<unknown>) => beforeRequest(rig, 4, act)],
+      ["iscsi", {}, (rig: ApiRig, act: () => Promise<unknown>) => afterwards(rig, /dataset\.update /, act)],
+    ] as const) {
+      const rig = await opened(protocol, version, zfs);
+      const other = rig.open();
+      await other.create(volumeOf("pvc-1"), call);
+      const one = late(rig, () => expandedBy(other, 5n));
+      expect(await expandedBy(one, 2n)).toMatchObject({ bytes: 5n * gib });
+      expect((await getVolume(other, "pvc-1")).bytes).toBe(5n * gib);
+    }
+  });
 
   test.each(["nfs", "iscsi"] as const)(
     "a volume over %s that another controller has finished and expanded meanwhile is not completed again",
