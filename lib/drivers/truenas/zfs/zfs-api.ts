@@ -17,7 +17,7 @@ import {
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
 import { copied, moved, renameFinished } from "./copy.ts";
-import { usableProved, whyNotRenamed } from "./keys.ts";
+import { marked, usableProved, whyNotRenamed } from "./keys.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,
@@ -98,8 +98,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     signal: AbortSignal,
   ): Promise<CreationResult> {
     const make = async () => {
-      const row = await this.api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
-      return createdEntry(row, query.properties, dataset.values);
+      const request = creation(dataset, parents, this.#shareType, await this.#version(signal));
+      return createdEntry(await marked(this.api, dataset, request, signal), query.properties, dataset.values);
     };
     const result = await this.#created(dataset.name, make, dataset.permissions, query, signal);
     if (!result.made || dataset.volsize === undefined) return result;

@@ -114,7 +114,8 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const type = (data as { type?: unknown } | undefined)?.type === "VOLUME" ? "VOLUME" : "FILESYSTEM";
   const prefix = nas.number >= 2600 ? `data.${type}` : "data";
   const fields = creationOf(nas, data, prefix);
-  const user = userOf(nas, fields.user_properties, prefix);
+  // Dropped by 26.0.0-BETA.1 to BETA.3 (do_create in plugins/pool_/dataset.py of TS-26.0.0-BETA.3; repaired by 90af82a363).
+  const user = { ...userOf(nas, nas.beta ? [] : fields.user_properties, prefix) };
   checkPlace(nas, fields.name, type, fields.create_ancestors);
   if (fields.type === "VOLUME") checkVolume(nas, fields.name, fields);
   else if (fields.share_type !== "SMB") checkAcl(nas, nearest(nas, fields.name), fields, "pool_dataset_create");
@@ -124,6 +125,9 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   if (fields.share_type === "SMB")
     Object.assign(native, { casesensitivity: "insensitive", acltype: "nfsv4", aclmode: "restricted" });
   const { algorithm } = fields.encryption_options ?? {};
+  // stable/26 (c61eb9a45f) has no such field; 26.0.0-BETA.3 ignores it.
+  if (nas.number >= 2600 && !nas.beta && algorithm !== undefined)
+    throw new Invalid([`${prefix}.encryption_options.algorithm`, "Extra inputs are not permitted", 22]);
   if (fields.encryption) native["encryption"] = (algorithm ?? "AES-256-GCM").toLowerCase();
   if (fields.type === "VOLUME" && !fields.sparse) native["refreservation"] ??= native["volsize"] ?? "0";
   if (fields.comments !== undefined) user["org.freenas:description"] = fields.comments;
