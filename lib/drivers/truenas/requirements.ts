@@ -75,7 +75,12 @@ export function rolesFor(use: ApiUse, version: number): readonly string[] {
 }
 
 /** Throws failed-precondition for a version that drops the properties of new datasets; only `system.version` tells it from a later one. */
-export async function checkVersion(api: Api, connection: string, { datasets }: ApiUse, { signal }: Call): Promise<void> {
+export async function checkVersion(
+  api: Api,
+  connection: string,
+  { datasets }: ApiUse,
+  { signal }: Call,
+): Promise<void> {
   if (!datasets || (await api.version(signal)).number !== 2600) return;
   const text = String(await api.call("system.version", [], signal));
   if (!/26\.0\.0-BETA/.test(text)) return;

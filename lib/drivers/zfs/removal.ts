@@ -41,11 +41,7 @@ export async function removeVolume(storage: ZfsStorage, id: string, before: Befo
 }
 
 /** Removes the rest of a failed creation, but nothing of another request. False if another controller has finished the volume meanwhile. */
-export async function undoCreation(
-  storage: ZfsStorage,
-  { name, source }: VolumeSpec,
-  call: Call,
-): Promise<boolean> {
+export async function undoCreation(storage: ZfsStorage, { name, source }: VolumeSpec, call: Call): Promise<boolean> {
   const { zfs, names, settings } = storage;
   const id = names.idOf(name);
   const others = new Error("the volume belongs to another request");

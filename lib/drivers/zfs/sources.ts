@@ -17,7 +17,7 @@ import type { ZfsStorage } from "./storage.ts";
 import { tombstones } from "./tombstones.ts";
 import { listProperties, type NewValues } from "./values.ts";
 import { volumeIn, volumeQuery, type ZfsVolume } from "./volume.ts";
-import { type Entries, type Entry, type Zfs } from "./zfs.ts";
+import type { Entries, Entry, Zfs } from "./zfs.ts";
 
 /** The dataset or snapshot that a volume is made from. */
 export interface CloneSource {

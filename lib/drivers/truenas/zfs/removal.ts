@@ -175,7 +175,10 @@ export async function copyDestroyed(on: DatasetApi, dataset: string, signal: Abo
   if (cloned)
     throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
   const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [snapshotNameOf(name)] : []));
-  const guid = shownValue(below.find(({ name }) => name === dataset), "guid");
+  const guid = shownValue(
+    below.find(({ name }) => name === dataset),
+    "guid",
+  );
   await destroyed(on, dataset, { guid, snapshots }, signal).catch((error: unknown) => {
     if (whyNot(error) !== "dependents") throw error;
     throw new ZfsError("changed", `another call has made ${dataset} again`, { cause: error });

@@ -93,9 +93,6 @@ function nativeValue(name: string, value: string): unknown {
   return value.toUpperCase();
 }
 
-/** Why an algorithm is refused. */
-export const withoutAlgorithms = "from TrueNAS 26 on the API takes only on, off and aes-256-gcm";
-
 /** TrueNAS generates and keeps the key, so that volumes are unlocked after a restart of the system. */
 function encryptionFields(value: string): Readonly<Record<string, unknown>> {
   if (value === "off") return { encryption: false, inherit_encryption: false };
@@ -161,7 +158,7 @@ export function creation(
 ): object {
   const { fields, user } = apiValues(values);
   if (version >= oneAlgorithm && "algorithm" in ((fields["encryption_options"] ?? {}) as object))
-    throw new ZfsError("invalid", `encryption cannot be ${values["encryption"]}: ${withoutAlgorithms}`);
+    throw new ZfsError("invalid", "from TrueNAS 26 on the API takes only on, off and aes-256-gcm as encryption");
   const common = { name, create_ancestors: parents, user_properties: asList(user) };
   if (volsize === undefined) return { ...fields, ...common, type: "FILESYSTEM", share_type: shareType };
   const { refreservation, ...rest } = fields;

@@ -54,7 +54,11 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
 
   test("the larger of two expansions stays where the size is reserved first, and where the server refuses the smaller one", async () => {
     for (const [protocol, zfs, late] of [
-      ["nfs", { datasetEnableReservation: true }, (rig: ApiRig, act: () => Promise<unknown>) => beforeRequest(rig, 4, act)],
+      [
+        "nfs",
+        { datasetEnableReservation: true },
+        (rig: ApiRig, act: () => Promise<unknown>) => beforeRequest(rig, 4, act),
+      ],
       ["iscsi", {}, (rig: ApiRig, act: () => Promise<unknown>) => afterwards(rig, /dataset\.update /, act)],
     ] as const) {
       const rig = await opened(protocol, version, zfs);
