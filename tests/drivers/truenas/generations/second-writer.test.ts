@@ -1,8 +1,8 @@
 import { describe, expect, test } from "bun:test";
 import type { Driver, Source } from "../../../../lib/drivers/driver.ts";
 import { perTest } from "../../../contract/per-test.ts";
-import { callWith, getVolume, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
-import { recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
+import { callWith, getVolume, gib, reasonsOf, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { numberOf, recentVersions, type Version } from "../../../fakes/truenas/versions.ts";
 import { type ApiRig, type Protocol, parent, refusal, type Sections, truenasRig } from "../rig.ts";
 
 const call = callWith();
@@ -87,6 +87,23 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
       });
       expect((await refusal(one.create(volumeOf("pvc-1"), call))).code).toBe("aborted");
       expect((await getVolume(other, "pvc-1")).bytes).toBe(5n * gib);
+    },
+  );
+
+  // From 25.10 on a volume is read once, and its guid is proved.
+  test.skipIf(numberOf(version) >= 2510)(
+    "a clone that another controller finishes while it is cleared as unfinished stays, and is shared",
+    async () => {
+      const rig = await opened("nfs", version);
+      const other = rig.open();
+      await other.create(volumeOf("pvc-0"), call);
+      const spec = volumeOf("pvc-1", gib, from("pvc-0"));
+      await other.create(spec, call);
+      delete rig.double.state.datasets[`${parent}/pvc-1`]?.user["democratic-csi:provision_success"];
+      const one = afterwards(rig, /^sharing\.nfs\.query /, () => other.create(spec, call));
+      expect((await refusal(one.names?.discard("pvc-1", call) ?? Promise.resolve())).code).toBe("aborted");
+      expect((await getVolume(other, "pvc-1")).source).toEqual(spec.source);
+      expect(await reasonsOf(other)).toEqual({});
     },
   );
 
