@@ -1,6 +1,6 @@
 import { expect, test } from "bun:test";
-import { callWith, getVolume, snapshotsOf, volumeOf } from "../../contract/rig.ts";
-import { on, protocolsOf, remainsOf } from "./rig.ts";
+import { callWith, getVolume, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
+import { on, protocolsOf, remainsOf } from "../rig.ts";
 
 const call = callWith();
 
