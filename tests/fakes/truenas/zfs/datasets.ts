@@ -125,8 +125,6 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   if (fields.share_type === "SMB")
     Object.assign(native, { casesensitivity: "insensitive", acltype: "nfsv4", aclmode: "restricted" });
   const { algorithm } = fields.encryption_options ?? {};
-  if (nas.number >= 2600 && !nas.beta && algorithm)
-    throw new Invalid([`${prefix}.encryption_options.algorithm`, "Extra inputs are not permitted", 22]); // stable/26 (c61eb9a45f); ignored by 26.0.0-BETA.3
   if (fields.encryption) native["encryption"] = (algorithm ?? "AES-256-GCM").toLowerCase();
   if (fields.type === "VOLUME" && !fields.sparse) native["refreservation"] ??= native["volsize"] ?? "0";
   if (fields.comments !== undefined) user["org.freenas:description"] = fields.comments;
