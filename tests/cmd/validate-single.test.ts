@@ -22,19 +22,19 @@ const truenas = (connection: string): string =>
   "zfs: { datasetParentName: tank/v, detachedSnapshotsDatasetParentName: tank/s, datasetEnableQuotas: true }\nnfs: { shareHost: nas.lan, shareAllowedNetworks: [10.0.0.0/24] }\n";
 
 test("a single driver is served unchanged only if csimux refuses nothing in its file, and warnings are named only if there are some", async () => {
-  const calm = await validated(truenas("protocol: https, port: 443, apiKey: 1-abc"));
+  const calm = await validated(truenas("protocol: https, port: 443, username: csi, apiKey: 1-abc"));
   expect(calm).toStartWith("0\nno problems");
   expect(calm).toContain("serves it unchanged");
   expect(calm).not.toContain("[ignored-key]");
   const open = await validated(
-    truenas("protocol: https, port: 443, apiKey: 1-abc").replace(", datasetEnableQuotas: true", ""),
+    truenas("protocol: https, port: 443, username: csi, apiKey: 1-abc").replace(", datasetEnableQuotas: true", ""),
   );
   expect(open).toContain("[size-not-enforced]");
   expect(open).not.toContain("[ignored-key]");
-  const warned = await validated(truenas("protocol: https, port: 443, apiKey: 1-abc, password: abcd"));
+  const warned = await validated(truenas("protocol: https, port: 443, username: csi, apiKey: 1-abc, password: abcd"));
   expect(warned).toStartWith("0\n");
   expect(warned).toContain("the warnings [ignored-key] above name keys that have no effect");
-  const refused = await validated(truenas("protocol: http, port: 80, apiKey: 1-abc"));
+  const refused = await validated(truenas("protocol: http, port: 80, username: csi, apiKey: 1-abc"));
   expect(refused).toStartWith("1\n");
   expect(refused).toContain("never sent unencrypted");
   expect(refused).not.toContain("serves it unchanged");

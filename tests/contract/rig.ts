@@ -42,8 +42,11 @@ export interface DriverRig {
   reads?(about: string): boolean;
   /** What may be left of a volume that one controller deletes while another shares it, without data; it is in the limits of the driver. */
   readonly abandoned?: RegExp;
-  /** Steps for which the storage accepts no condition: what happens between the proof and such a step is in the limits of the driver. */
-  readonly unconditional?: RegExp;
+  /**
+   * Whether the storage accepts no condition for a step, and the one before has proved what it changes: what happens between the two is in the
+   * limits of the driver.
+   */
+  unconditional?(about: string, before: string): boolean;
   /** What people make by hand here; none where csimux cannot tell it from a volume, which the limits of the driver say. */
   readonly foreign: readonly Foreign[];
   /** The machine loses power: what was not put on stable storage is gone. Absent where the storage answers for that itself. */

@@ -168,7 +168,7 @@ driver:
   config:
     driver: freenas-nfs
     instance_id:
-    httpConnection: { protocol: https, host: server address, apiKey: hunter2, port: "443" }
+    httpConnection: { protocol: https, host: server address, username: csi, apiKey: hunter2, port: "443" }
     sshConnection:
       host: server address
       username: root
@@ -193,7 +193,7 @@ driver:
   test("are shown without their secrets, and with what is none", () => {
     const shown = JSON.stringify(found);
     expect(shown).not.toContain("hunter2");
-    expect(shown).toContain("host: server address, apiKey: ***");
+    expect(shown).toContain("host: server address, username: csi, apiKey: ***");
   });
 });
 

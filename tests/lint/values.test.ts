@@ -16,7 +16,7 @@ const unseenOf = (files: Readonly<Record<string, string>>) =>
 
 const config = {
   driver: "freenas-api-nfs",
-  httpConnection: { protocol: "https", host: "nas.lan", port: 443, apiKey: "1-abc" },
+  httpConnection: { protocol: "https", host: "nas.lan", port: 443, username: "csi", apiKey: "1-abc" },
   zfs: {
     datasetParentName: "tank/k8s/vols",
     detachedSnapshotsDatasetParentName: "tank/k8s/snaps",

@@ -133,6 +133,7 @@ const roles: readonly (readonly [RegExp, string])[] = [
   [/snapshot\.(?:delete|destroy)$/, "SNAPSHOT_DELETE"],
   [/snapshot\.query$/, "SNAPSHOT_READ"],
   [/snapshot\./, "SNAPSHOT_WRITE"],
+  [/^filesystem\.getacl$/, "FILESYSTEM_ATTRS_READ"],
   [/^filesystem\./, "FILESYSTEM_ATTRS_WRITE"],
   [/^replication\./, "REPLICATION_TASK_WRITE"],
   [/^service\./, "SERVICE_READ"],

@@ -67,9 +67,25 @@ export function rolesFor(use: ApiUse, version: number): readonly string[] {
     ...(datasets && version >= 2510 ? ["ZFS_RESOURCE_READ"] : []),
     ...(datasets && version >= 2600 ? ["ZFS_RESOURCE_DELETE"] : []),
     ...(datasets && permissions ? ["FILESYSTEM_ATTRS_WRITE"] : []),
+    // To see whether a new dataset has got its access control list.
+    ...(datasets && protocol === "smb" ? ["FILESYSTEM_ATTRS_READ"] : []),
     sharing[protocol],
     "SERVICE_READ",
   ];
+}
+
+/** Throws failed-precondition for a version that drops the properties of new datasets; only `system.version` tells it from a later one. */
+export async function checkVersion(
+  api: Api,
+  connection: string,
+  { datasets }: ApiUse,
+  { signal }: Call,
+): Promise<void> {
+  if (!datasets || (await api.version(signal)).number !== 2600) return;
+  const text = String(await api.call("system.version", [], signal));
+  if (!/26\.0\.0-BETA/.test(text)) return;
+  const reason = `${text.slice(0, 80)} does not keep the properties of new datasets: update to 26.0.0-RC.1 or newer`;
+  throw new CsiError("failed-precondition", `connection "${connection}": ${reason}`);
 }
 
 /** Throws permission-denied if the account lacks roles, and names all of them. Versions that do not answer an account's roles pass. */

@@ -54,8 +54,7 @@ const http = consistent(
     const open = keyInTheOpen(value);
     if (open !== undefined) yield [["apiKey"], open];
     if (value.apiKey) return;
-    if (!value.username && !value.password) yield [["apiKey"], 'give "apiKey", or "username" and "password"'];
-    else if (!value.password) yield [["password"], '"username" is given without "password"'];
+    if (!value.password) yield [["apiKey"], 'give "apiKey", or "username" and "password"'];
     else if (!value.username) yield [["username"], '"password" is given without "username"'];
   },
 );

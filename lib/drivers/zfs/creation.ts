@@ -4,11 +4,12 @@ import { ignoreNotFound } from "../../core/errors.ts";
 import { pause } from "../../core/time.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import { sizeFrom, wholeUnits } from "../sizes.ts";
-import { refuseCopy, refusePlainClone } from "./copies/refusal.ts";
+import { refusePlainClone } from "./copies/refusal.ts";
+import { makeFullCopy } from "./full-copy.ts";
 import { datasetOf, snapshotNameOf } from "./names.ts";
 import { bytesOf, markValues, shownValue, whyNotVolume } from "./properties.ts";
 import { aloneWithShare, refuseSameShare } from "./shares/properties.ts";
-import { type CloneSource, copySourceOf, removeStaging, takeSource } from "./sources.ts";
+import { type CloneSource, copySourceOf } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import {
   blockBytes,
@@ -174,21 +175,15 @@ export async function makeVolume(storage: ZfsStorage, spec: VolumeSpec, call: Ca
 
   /** Makes a full copy outside the volumes; it gets its name when it is complete and has all its properties. */
   async function copied(plan: CreationPlan, source: CloneSource): Promise<ZfsVolume> {
-    const from = snapshotOf(source);
-    await refuseCopy(storage, source.name, staging, wantsEncryption(spec.parameters), call);
-    if (from !== source.name) await takeSource(storage, from, staging, call);
-    const unmounted = filesystem ? { canmount: "noauto" } : {};
-    await zfs.copy({ from, to: staging, values: { ...unmounted, ...markValues(identity) } }, signal);
     const changes = filesystem ? { canmount: "on" } : { volsize: String(plan.bytes) };
-    const of = filesystem ? {} : { grows: { property: "volsize", bytes: plan.bytes } };
-    await zfs.set(staging, { ...changes, ...valuesFrom(plan, source) }, signal, of);
-    // Another controller's copy has the name, so that this one becomes no volume any more. A rename in steps may itself have been interrupted.
-    const superseded = async (error: ZfsError) => {
-      if (zfs.finishRename) throw error;
-      await removeStaging(storage, staging, call);
-      if (from !== source.name) await zfs.destroy(from, { deferred: true }, signal);
+    const copy = {
+      ...{ source: source.name, from: snapshotOf(source), staging, to: dataset },
+      encrypted: wantsEncryption(spec.parameters),
+      begun: { ...(filesystem && { canmount: "noauto" }), ...markValues(identity) },
+      values: { ...changes, ...valuesFrom(plan, source) },
+      grows: filesystem ? undefined : { property: "volsize", bytes: plan.bytes },
     };
-    await zfs.rename(staging, dataset, signal).catch(on(["exists"], superseded));
+    await makeFullCopy(storage, copy, call);
     return ensureComplete(plan, { made: false, entries: await zfs.read(query, signal) });
   }
 

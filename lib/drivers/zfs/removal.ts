@@ -1,4 +1,5 @@
 import type { Call } from "../../core/call.ts";
+import type { VolumeSpec } from "../driver.ts";
 import { belowProperties, destroyWith, type Family, familyOf, obstacle } from "./dependents.ts";
 import { isVolumeId } from "./names.ts";
 import { otherOwner, ownValue, property, shownValue, whyNotVolume } from "./properties.ts";
@@ -37,6 +38,32 @@ export async function removeVolume(storage: ZfsStorage, id: string, before: Befo
   if (known !== found) refuseOther(family, known.family);
   await removeInspected(storage, id, known, call);
   await removeFreed(storage, [shownValue(family?.entry, "origin")], call);
+}
+
+/** Removes the rest of a failed creation, but nothing of another request. False if another controller has finished the volume meanwhile. */
+export async function undoCreation(storage: ZfsStorage, { name, source }: VolumeSpec, call: Call): Promise<boolean> {
+  const { zfs, names, settings } = storage;
+  const id = names.idOf(name);
+  const others = new Error("the volume belongs to another request");
+  let isFinished = false;
+  const refuseOtherRequest = async (volume: ZfsVolume) => {
+    isFinished = volume.finished && volume.name === name;
+    if (volume.finished || volume.name !== name) throw others;
+  };
+  try {
+    const entries = await zfs.read(volumeQuery(settings, names, id), call.signal);
+    if (volumeIn(id, entries.get(names.dataset(id)), settings))
+      await removeVolume(storage, id, refuseOtherRequest, call);
+    else {
+      await removeStaging(storage, names.staging(id), call);
+      if (source) await dropSources(storage, id, call);
+    }
+  } catch (error) {
+    if (error !== others) throw error;
+    // What this call has copied after that becomes no volume any more.
+    if (isFinished && source) await removeStaging(storage, names.staging(id), call);
+  }
+  return !isFinished;
 }
 
 /** Throws "failed-precondition" for what cannot be removed. */

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
-import { refuseCopy } from "./copies/refusal.ts";
+import { makeFullCopy } from "./full-copy.ts";
 import { datasetOf, isVolumeId, snapshotId, snapshotNameOf } from "./names.ts";
 import {
   isSnapshot,
@@ -23,7 +23,6 @@ import {
   snapshotBytes,
   snapshotProperties,
   snapshotsAside,
-  takeSource,
 } from "./sources.ts";
 import type { ZfsStorage } from "./storage.ts";
 import { removeFreed, tombstones } from "./tombstones.ts";
@@ -105,11 +104,8 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       // The dataset that holds the detached snapshots of the volume.
       const container = { name: names.container(volume.id), volsize: undefined, values: {}, permissions: undefined };
       await zfs.create(container, true, { names: [container.name], properties: ["type"] }, signal);
-      await refuseCopy(storage, volume.dataset, staging, false, call);
-      await takeSource(storage, from, staging, call);
-      await zfs.copy({ from, to: staging, values: marked }, signal);
-      await zfs.set(staging, values, signal);
-      await zfs.rename(staging, target, signal);
+      const parts = { source: volume.dataset, from, staging, to: target };
+      await makeFullCopy(storage, { ...parts, encrypted: false, begun: marked, values }, call);
     };
     const isThere = (await zfs.read(query, signal)).has(target);
     const finished = async () => {

@@ -152,7 +152,7 @@ const refusals: Readonly<Record<ZfsFailure, readonly [Code, string]>> = {
   held: ["failed-precondition", "a snapshot is held (zfs holds); release it first"],
   locked: ["failed-precondition", "unlock it (zfs load-key, or Unlock in the web interface), and repeat"],
   full: ["resource-exhausted", "the pool, or the quota above it, is full"],
-  denied: ["permission-denied", "let the account run zfs: as root, with sudo without a password, or with zfs allow"],
+  denied: ["permission-denied", "let the account run zfs as root, or with sudo without a password"],
   suspended: ["unavailable", "the pool is suspended: repair its disks, then run zpool clear"],
   size: ["out-of-range", "the size does not fit the data"],
   invalid: ["failed-precondition", "correct the properties of the connection or of the class"],

@@ -14,9 +14,8 @@ import { datasetGroupSnapshots } from "./group-snapshots.ts";
 import { datasetKept } from "./kept.ts";
 import { isVolumeId } from "./names.ts";
 import { bytesOf, markValues, property, refuseUnfit, shownValue, whyNotMarked } from "./properties.ts";
-import { type BeforeRemoval, removeVolume } from "./removal.ts";
+import { type BeforeRemoval, removeVolume, undoCreation } from "./removal.ts";
 import { datasetSnapshots } from "./snapshots.ts";
-import { dropSources, removeStaging } from "./sources.ts";
 import { type ZfsStorage, zfsErrorMapping } from "./storage.ts";
 import { sweepTombstones } from "./tombstones.ts";
 import { datasetTenures, finishedValues, mutableValues, type NewValues, noteValues, sizeValues } from "./values.ts";
@@ -33,7 +32,7 @@ import {
   volumeQuery,
   type ZfsVolume,
 } from "./volume.ts";
-import type { Entry, Inspected } from "./zfs.ts";
+import { type Entry, type Inspected, ZfsError } from "./zfs.ts";
 
 const clonable = ["volume", "snapshot"] as const;
 
@@ -125,7 +124,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
       return volume;
     } catch (error) {
       const doing = `create volume "${spec.name.slice(0, 160)}"`;
-      throw await afterFailure(error, () => this.#undo(spec, call), this.#storage, doing, call);
+      throw await afterFailure(error, () => undoCreation(this.#storage, spec, call), this.#storage, doing, call);
     }
   }
 
@@ -184,8 +183,14 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     const values: NewValues = zvol ? { volsize: String(size), ...thick } : sizeValues(settings, size, limited);
     // Another controller may have expanded it further meanwhile; ZFS would cut off what is behind the size.
     const property = ["volsize", "refquota", "refreservation"].find(each => values[each] !== undefined) ?? "";
-    await this.#set(volume, values, call, { guid: volume.guid, grows: { property, bytes: size } });
-    return { ...volume, bytes: size };
+    try {
+      await this.#set(volume, values, call, { guid: volume.guid, grows: { property, bytes: size } });
+      return { ...volume, bytes: size };
+    } catch (error) {
+      const now = error instanceof ZfsError && error.failure === "changed" && (await this.find(volume.id, call));
+      if (!now || now.guid !== volume.guid || now.bytes < size || now.bytes > (limit ?? now.bytes)) throw error;
+      return now;
+    }
   }
 
   modify(volume: ZfsVolume, properties: Context, call: Call): Promise<void> {
@@ -273,28 +278,5 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
       const volume = id === undefined ? undefined : volumeIn(id, entry, settings);
       return volume?.finished ? [{ volume, entry }] : [];
     });
-  }
-
-  /** Removes the rest of a failed creation, but nothing of another request. False if another controller has finished the volume meanwhile. */
-  async #undo({ name, source }: VolumeSpec, call: Call): Promise<boolean> {
-    const id = this.idOf(name);
-    const others = new Error("the volume belongs to another request");
-    let isFinished = false;
-    const refuseOtherRequest = async (volume: ZfsVolume) => {
-      isFinished = volume.finished && volume.name === name;
-      if (volume.finished || volume.name !== name) throw others;
-    };
-    try {
-      if (await this.find(id, call)) await removeVolume(this.#storage, id, refuseOtherRequest, call);
-      else {
-        await removeStaging(this.#storage, this.#storage.names.staging(id), call);
-        if (source) await dropSources(this.#storage, id, call);
-      }
-    } catch (error) {
-      if (error !== others) throw error;
-      // What this call has copied after that becomes no volume any more.
-      if (isFinished && source) await removeStaging(this.#storage, this.#storage.names.staging(id), call);
-    }
-    return !isFinished;
   }
 }

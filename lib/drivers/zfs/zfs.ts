@@ -267,7 +267,7 @@ export interface Zfs {
   share?(name: string, signal: AbortSignal): Promise<void>;
   /**
    * Makes a copy, or continues an interrupted one, to its end; one of an earlier snapshot is replaced. Throws "used" for a dataset that nothing
-   * proves to be such a copy. While someone else copies, waits for their end or throws "busy".
+   * proves to be such a copy. While someone else copies, waits for their end or throws "busy". Answers the guid of the copy, empty if it is not shown.
    */
-  copy(copy: Copy, signal: AbortSignal): Promise<void>;
+  copy(copy: Copy, signal: AbortSignal): Promise<string>;
 }

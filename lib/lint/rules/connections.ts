@@ -27,6 +27,10 @@ const rule = rulesById({
     "Node settings are in the main file",
     "csimux reads only `mount.mount_flags` from the `node:` block of a connection file. Nodes take all other settings from the main file.",
   ),
+  "newer-truenas": warning(
+    "The file works on newer versions of TrueNAS",
+    "TrueNAS 27 may not let an API key log in without its `username`. From 25.04 on an NFS share has at most 42 hosts and 42 networks, and from 26 on the API encrypts with AES-256-GCM alone.",
+  ),
   "mixed-deployment": warning(
     "Local and remote drivers are deployed separately",
     "Local drivers need a controller on every node, other drivers one for all nodes; one deployment cannot be both.",
@@ -43,6 +47,7 @@ export const connections: Theme = {
       // Nodes read the main file of a single driver.
       if (connection.name !== single) yield* nodeBlock(connection);
       yield* keys(connection);
+      yield* newerTrueNas(connection);
     }
     yield* duplicates(all);
     yield* mixed(all);
@@ -83,6 +88,25 @@ function* keys({ document, read: { normalized } }: ConnectionFile): Found {
     const message = `without settings for ${method}, every snapshot is refused`;
     yield report(document, rule["snapshot-method-without-settings"], path, message, `add snapshots.${method}`);
   }
+}
+
+/** The most entries of each list of an NFS share (middleware PR 15442 for 25.04). */
+const mostClients = 42;
+
+function* newerTrueNas({ document, read: { normalized } }: ConnectionFile): Found {
+  const driver = textAt(normalized, "driver") ?? "";
+  if (!/^(?:free|true)nas-/.test(driver)) return;
+  const found = (path: Path, message: string, fix: string) =>
+    report(document, rule["newer-truenas"], path, message, fix, "key");
+  const [key, user] = ["apiKey", "username"].map(name => textAt(normalized, "httpConnection", name));
+  if (key !== undefined && user === undefined)
+    yield found(["httpConnection", "apiKey"], 'the key is given without "username"', "add the user that it belongs to");
+  for (const name of ["shareAllowedHosts", "shareAllowedNetworks"])
+    if (listAt(normalized, "nfs", name).length > mostClients)
+      yield found(["nfs", name], `more than ${mostClients} entries`, "name networks instead of single hosts");
+  const encryption = ["zfs", "datasetProperties", "encryption"] as const;
+  if (driver.includes("-api-") && /^aes-(?!256-gcm)/i.test(textAt(normalized, ...encryption) ?? ""))
+    yield found(encryption, "from TrueNAS 26 on the API takes only on, off and aes-256-gcm", 'write "on"');
 }
 
 function* portalsGivenTwice(document: SourceDocument, path: Path, portals: readonly string[]): Found {

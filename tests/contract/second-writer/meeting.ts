@@ -66,11 +66,14 @@ async function meeting(rig: DriverRig, scene: Scene, { at, third, fails }: Plan)
   let hasRead = false;
   let hadRead = false;
   let before = "";
+  let last = "";
   let isOver = false;
   const driver = rig.after(async (step, about) => {
     steps = step;
+    const proof = last;
+    last = about;
     // What the first began side by side may arrive after it has ended.
-    if (acting.has(step) && !isOver && !unconditional?.test(about)) {
+    if (acting.has(step) && !isOver && !unconditional?.(about, proof)) {
       before += `${about} `;
       hadRead = hasRead;
       second = codeOf(repeated(() => scene.second(rig.open())));

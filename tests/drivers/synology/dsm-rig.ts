@@ -148,8 +148,10 @@ export async function rigOn(
       // By another name, so that the two share no lock in this process.
       return open({ username, host: "localhost" });
     },
-    unconditional:
-      /\.Share (?:set|delete) |SharePrivilege save .*"rule":\[\]|Target delete |LUN set .*"new_name":"[^"]*\.del"/,
+    unconditional: about =>
+      /\.Share (?:set|delete) |SharePrivilege save .*"rule":\[\]|Target delete |LUN set .*"new_name":"[^"]*\.del"/.test(
+        about,
+      ),
     dying(step, when) {
       const { http, dead } = mortalAccount(dsm, step, when);
       return { driver: open(http), dead };

@@ -6,6 +6,7 @@ import { type Opening, on, type Protocol, refusal } from "./rig.ts";
 
 const call = callWith();
 const stopped = ({ state }: Double) => Object.assign(state.services, { nfs: "STOPPED" });
+const beta = (double: Double) => Object.assign(double, { beta: true });
 const emptied = (table: "portal" | "nvmetPort") => (double: Double) =>
   Object.assign(double.state.tables, { [table]: [] });
 const pool = { datasetParentName: "other/v", detachedSnapshotsDatasetParentName: "other/s" };
@@ -19,6 +20,7 @@ test.each<[string, Protocol, (double: Double) => unknown, RegExp, Opening?, Vers
   ["a portal that is not there", "iscsi", emptied("portal"), /no iSCSI portal with id 1/],
   ["a port that is not there", "nvmeof", emptied("nvmetPort"), /no NVMe-oF port with id 1/],
   ["a version that is too old", "nvmeof", () => undefined, /needs TrueNAS 25.10 or newer/, {}, "25.04"],
+  ["a beta that drops marks", "nfs", beta, /26\.0\.0-BETA\.3 .*: update to 26\.0\.0-RC\.1/, {}, "26.0"],
   ["a node on standby", "nfs", double => Object.assign(double, { redirect: [] }), /standby/, { username: "csi" }],
   ["an address that is not allowed", "nfs", double => Object.assign(double, { closedToAll: true }), /not allowed/],
   ["a server that is away", "nfs", double => Object.assign(double, { away: true }), /HTTP 502/],

@@ -137,12 +137,21 @@ describe("a job", () => {
       await withApi(version, async (api, double) => {
         const snapshots = numberOf(version) < 2510 ? "zfs.snapshot" : "pool.snapshot";
         await api.call(`${snapshots}.create`, [{ dataset: "tank/a", name: "s" }], never);
-        double.jobs.hold();
-        const lost = failure(api.job("replication.run_onetime", [copyOf("tank/a", "tank/copy")], never));
-        while (states(double).length === 0) await pause(5);
-        double.jobs.forget();
-        double.jobs.begin("replication.run_onetime", [copyOf("tank/b", "tank/other")], () => null);
-        expect(await lost).toBeInstanceOf(LostJob);
+        // Another one, and an equal one that began later.
+        for (const [copy, next] of [
+          [copyOf("tank/a", "tank/copy"), copyOf("tank/b", "tank/other")],
+          [copyOf("tank/a", "tank/again"), copyOf("tank/a", "tank/again")],
+        ] as const) {
+          const release = double.jobs.hold();
+          const looks = double.jobs.looks + 2;
+          const lost = failure(api.job("replication.run_onetime", [copy], never));
+          while (double.jobs.looks < looks) await pause(5);
+          double.jobs.forget();
+          release();
+          double.jobs.begin("replication.run_onetime", [next], () => null);
+          expect(await lost).toBeInstanceOf(LostJob);
+          double.jobs.forget();
+        }
       });
     });
 

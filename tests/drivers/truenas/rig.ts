@@ -134,9 +134,18 @@ export function remainsOf({ state }: Double): readonly string[] {
 
 const datasetOf = (double: Double, { id }: Volume) => double.state.datasets[`${parent}/${id}`];
 
-/** No method of the API changes or deletes something only if it is what was read (api/v25_10_0/pool_dataset.py, pool_snapshot.py of TS-25.10.6). */
-const withGuid =
-  /^(?:pool\.dataset|zfs\.resource|\w+\.snapshot|zfs\.resource\.snapshot)\.(?:delete|destroy|rename|update) /;
+const changesDataset =
+  /^(?:pool\.dataset|zfs\.resource|\w+\.snapshot|zfs\.resource\.snapshot)\.(?:delete|destroy|rename|update) \[\{?(?:"\w+":)?"([^"@]*)/;
+
+/**
+ * No method of the API changes or deletes something only if it is what was read (api/v25_10_0/pool_dataset.py, pool_snapshot.py of TS-25.10.6). So the
+ * request before one must have read it, or the dataset of a snapshot.
+ */
+function isProved(about: string, before: string): boolean {
+  const dataset = changesDataset.exec(about)?.[1];
+  return dataset !== undefined && /^\S+\.query /.test(before) && new RegExp(`"${dataset}["@]`).test(before);
+}
+
 /** The rig of the contract suites on a double. */
 export interface ApiRig extends DriverRig {
   readonly double: Double;
@@ -162,7 +171,7 @@ export async function truenasRig(protocol: Protocol, options: DoubleOptions, ope
       double.faults.watch(key, counted(before));
       return open({ key });
     },
-    unconditional: withGuid,
+    unconditional: isProved,
     abandoned: /^(?:target|nvmetSubsys) "pvc-1-/,
     foreign: handmade(double, parent, open),
     dying(step, when) {

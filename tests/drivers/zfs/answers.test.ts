@@ -130,6 +130,9 @@ const texts: readonly (readonly [string, ZfsFailure])[] = [
   ["cannot set property for 'tank/a': size is less than current used or reserved space", "size"],
   ["cannot create 'tank/a': permission denied", "denied"],
   ["sudo: a password is required", "denied"],
+  // An account with `zfs allow` alone (zfs_do_create in zfs_main.c, zfs_mount_at in libzfs_mount.c of OpenZFS 2.1 to 2.4).
+  ["filesystem successfully created, but it may only be mounted by root", "denied"],
+  ["cannot mount 'tank/a': Insufficient privileges", "denied"],
   ["cannot create 'tank/a': invalid property 'share'", "invalid"],
   ["cannot set property for 'tank/a': 'casesensitivity' is readonly", "invalid"],
   ["cannot open 'tank/a': pool I/O is currently suspended", "suspended"],

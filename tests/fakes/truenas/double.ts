@@ -55,6 +55,8 @@ export class Double {
   readonly receiving = new Set<string>();
   /** How many streams of replications break off halfway. */
   breaks = 0;
+  /** Whether it is 26.0.0-BETA.3 instead of 26.0.0, as far as the double knows the differences. */
+  beta = false;
   /** The streams of replications that were received to their ends. */
   readonly streams: SentStream[] = [];
   readonly sessions = new Set<string>();
@@ -144,6 +146,7 @@ export class Double {
       state: this.state,
       busy: { has: (name: string) => this.busy.has(name) || this.receiving.has(name) },
       receiving: this.receiving,
+      beta: this.beta,
       breaks: () => this.breaks > 0 && this.breaks-- > 0,
       sent: (stream: SentStream) => void this.streams.push(stream),
       sessions: this.sessions,

@@ -210,7 +210,7 @@ const pools = (nas: Nas, [filters, options]: readonly unknown[]): unknown =>
   );
 
 const machine: Methods = {
-  "system.version": { run: ({ version }) => versionText(version) },
+  "system.version": { run: ({ version, beta }) => versionText(version) + (beta ? "-BETA.3" : "") },
   "system.version_short": { run: ({ version }) => versionText(version).replace(/^TrueNAS-(?:SCALE-)?/, "") },
   "system.product_type": {
     run: ({ number }) => (number < 2000 ? "CORE" : number < 2504 ? "SCALE" : "COMMUNITY_EDITION"),

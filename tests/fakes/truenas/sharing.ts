@@ -79,6 +79,14 @@ export function createNfs(nas: Nas, [data]: readonly unknown[]): unknown {
   if (fields.maproot_user && fields.mapall_user)
     throw new Invalid(["sharingnfs_create.mapall_user", "conflicts with maproot_user", 22]);
   checkMapping({ ...fields });
+  // Each list has at most 42 entries (middleware PR 15442 for 25.04, words of pydantic 2.10).
+  for (const list of ["hosts", "networks"] as const)
+    if (nas.number >= 2504 && fields[list].length > 42)
+      throw new Invalid([
+        `sharingnfs_create.${list}`,
+        `List should have at most 42 items after validation, not ${fields[list].length}`,
+        22,
+      ]);
   const networks = networksOf(nas, fields.networks);
   refuse(nas, "nfs", nfsConflict(nas, path, { ...fields, networks }));
   const place = placeOf(nas, path.slice("/mnt/".length));

@@ -99,6 +99,8 @@ export interface Nas {
   readonly version: Version;
   /** 2510 for 25.10. */
   readonly number: number;
+  /** It is 26.0.0-BETA.3. */
+  readonly beta?: boolean;
   readonly state: State;
   /** Datasets that something holds open: destroying them fails. */
   readonly busy: Pick<ReadonlySet<string>, "has">;

@@ -2,6 +2,7 @@ const http = `httpConnection:
   protocol: https
   host: nas.example.org
   port: 443
+  username: k8s
   apiKey: 1-abcdef
 `;
 

@@ -20,9 +20,15 @@ export const connections: Examples = {
   },
   "long-connection-name": {
     bad: {
-      [`${"n".repeat(45)}.yaml`]: truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n"),
+      [`${"n".repeat(45)}.yaml`]: truenas(
+        "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n",
+      ),
     },
-    good: { "nas.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+    good: {
+      "nas.yaml": truenas(
+        "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n",
+      ),
+    },
   },
   "node-block-in-connection": {
     bad: { "c1.yaml": nfs("node: { format: { ext4: { customOptions: [-m0] } } }\n") },
@@ -34,5 +40,13 @@ export const connections: Examples = {
   "mixed-deployment": {
     bad: { "c1.yaml": nfs(), "c2.yaml": hostpath },
     good: { "c1.yaml": nfs() },
+  },
+  "newer-truenas": {
+    bad: { "nas.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+    good: {
+      "nas.yaml": truenas(
+        "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n",
+      ),
+    },
   },
 };

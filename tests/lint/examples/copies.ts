@@ -1,6 +1,6 @@
 import { type Examples, main, nfs, smb, truenas } from "./files.ts";
 
-const api = "  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n";
+const api = "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n";
 
 const login = `copies:
   sshConnection:

@@ -59,7 +59,7 @@ export const truenas = (connection: string): string =>
 
 /** A connection to TrueNAS with iSCSI. */
 export function iscsi(portals: string): string {
-  return `driver: freenas-api-iscsi\nhttpConnection:\n  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\nzfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\niscsi:\n  targetPortals: ${portals}\n  targetGroups:\n    - { targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1, targetGroupAuthType: None }\n`;
+  return `driver: freenas-api-iscsi\nhttpConnection:\n  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\nzfs:\n  datasetParentName: tank/k8s/vols\n  detachedSnapshotsDatasetParentName: tank/k8s/snaps\niscsi:\n  targetPortals: ${portals}\n  targetGroups:\n    - { targetGroupPortalGroup: 1, targetGroupInitiatorGroup: 1, targetGroupAuthType: None }\n`;
 }
 
 /** A connection to a ZFS host over SSH. */

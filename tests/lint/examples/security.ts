@@ -6,19 +6,27 @@ export const security: Examples = {
     bad: {
       "c1.yaml": truenas("  protocol: http\n  host: nas.example.org\n  port: 80\n  username: csi\n  password: abc\n"),
     },
-    good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+    good: {
+      "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n"),
+    },
   },
   "port-of-other-protocol": {
-    bad: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 80\n  apiKey: 1-abc\n") },
-    good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+    bad: {
+      "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 80\n  username: csi\n  apiKey: 1-abc\n"),
+    },
+    good: {
+      "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n"),
+    },
   },
   "certificate-unchecked": {
     bad: {
       "c1.yaml": truenas(
-        "  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n  allowInsecure: true\n",
+        "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n  allowInsecure: true\n",
       ),
     },
-    good: { "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  apiKey: 1-abc\n") },
+    good: {
+      "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n"),
+    },
   },
   "host-key-unchecked": {
     bad: { "c1.yaml": zfs("") },

@@ -9,7 +9,7 @@ import type { ZfsVolume } from "../../zfs/volume.ts";
 
 import type { Api } from "../api.ts";
 import { type ApiRow, isMissing, isRefused, listOf } from "../api-error.ts";
-import { type ApiUse, checkRoles } from "../requirements.ts";
+import { type ApiUse, checkRoles, checkVersion } from "../requirements.ts";
 
 /** What shares of all protocols have in common: rows of the server's tables, names, access. */
 
@@ -216,6 +216,7 @@ export const taken = (context: ShareContext, what: string, by: string): CsiError
 
 /** Throws if the account lacks a role, or if the service does not run: volumes could be created, and no node could reach them. */
 export async function checkService(context: ShareContext, service: string, call: Call): Promise<void> {
+  await checkVersion(context.api, context.connection, context.use, call);
   await checkRoles(context.api, context.connection, context.use, call);
   const method = "service.query";
   const found = listOf<ApiRow>(method, await context.api.call(method, [[["service", "=", service]]], call.signal));

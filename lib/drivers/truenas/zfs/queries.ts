@@ -107,6 +107,10 @@ const failuresByText: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/\b(?:following holds|being held)\b/, "held"],
   [/\balready exists\b/, "exists"],
   [/\b(?:does not exist|not found)\b/, "absent"],
+  // The snapshot to send (get_snapshots_to_send_with_name_pattern() in snapshots_to_send.py of zettarepl).
+  [/\bdoes not have any matching snapshots to replicate\b/, "absent"],
+  // Another call has expanded it further (plugins/pool_/dataset.py, 24.10 to 26.0).
+  [/\bcannot shrink a zvol\b/, "changed"],
   // The parents are to be created, and even their pool is missing (plugins/pool_/dataset.py of 24.10 and newer).
   [/\bspecify a pool which exists\b/, "absent"],
   [/\bbusy\b/, "busy"],

@@ -126,33 +126,40 @@ export async function proven(
     throw new ZfsError("changed", `${name} was changed by another call`);
 }
 
-/** As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). */
+/**
+ * As Zfs.destroy. Snapshots first: the server refuses a dataset with snapshots only after it has deleted the shares (25.10). What the caller has
+ * inspected is proved before each of them and before the dataset, which another controller may have finished while they were destroyed.
+ */
 export async function destroyed(on: DatasetApi, name: string, how: DestroyOptions, signal: AbortSignal): Promise<void> {
   const { deferred, snapshots = [] } = how;
-  await proven(on, name, how, signal);
-  if (name.includes("@")) return destroySnapshot(on, name, deferred === true, signal, how.guid);
+  const isSnapshot = name.includes("@");
   // Between its attempts a job holds nothing open, and would make the copy again.
-  if (isStaging(name) && (await isWritten(on.api, name, signal)))
+  if (!isSnapshot && isStaging(name) && (await isWritten(on.api, name, signal)))
     throw new ZfsError("busy", `a job that cannot be aborted still copies to ${name}`);
-  for (const each of snapshots) await destroySnapshot(on, `${name}@${each}`, false, signal);
-  await destroyDataset(on, name, signal);
+  for (const each of snapshots) {
+    await proven(on, name, how, signal);
+    await destroySnapshot(on, `${name}@${each}`, false, signal);
+  }
+  await proven(on, name, how, signal);
+  await (isSnapshot
+    ? destroySnapshot(on, name, deferred === true, signal, how.guid)
+    : destroyDataset(on, name, signal));
 }
 
 /** As Zfs.rename with RenameOptions. The server does not say whether a file system is in use. */
 export async function renamedWith(
-  zfs: Pick<Zfs, "set"> & DatasetApi,
-  rename: () => Promise<void>,
+  zfs: Pick<Zfs, "set">,
+  rename: (of: Inspected) => Promise<void>,
   from: string,
   to: string,
   { guid, before, after }: RenameOptions,
   signal: AbortSignal,
 ): Promise<void> {
-  await proven(zfs, from, { guid }, signal);
-  await zfs.set(from, before, signal);
+  await zfs.set(from, before, signal, { guid });
   const undone = Object.fromEntries(Object.keys(before).map(key => [key, undefined]));
-  await rename().catch(async (error: unknown) => {
+  await rename({ guid }).catch(async (error: unknown) => {
     // If this fails too, the next attempt sets the same values.
-    await zfs.set(from, undone, signal).catch(() => {});
+    await zfs.set(from, undone, signal, { guid }).catch(() => {});
     throw error;
   });
   await zfs.set(to, after, signal);
@@ -161,14 +168,21 @@ export async function renamedWith(
 /** Destroys a copy that csimux made for itself, with its snapshots. */
 export async function copyDestroyed(on: DatasetApi, dataset: string, signal: AbortSignal): Promise<void> {
   const types = ["filesystem", "volume", "snapshot"] as const;
-  const below = await on.reading.below(dataset, types, ["type", "clones"], 1, signal);
+  const below = await on.reading.below(dataset, types, ["type", "guid", "clones"], 1, signal);
   const child = below.find(({ name }) => !name.includes("@") && name !== dataset);
   if (child) throw new ZfsError("dependents", `${dataset} has the child ${child.name}`);
   const cloned = below.find(({ properties }) => properties.has("clones"));
   if (cloned)
     throw new ZfsError("dependents", `${cloned.name} has the clone ${cloned.properties.get("clones")?.value}`);
   const snapshots = below.flatMap(({ name }) => (name.includes("@") ? [snapshotNameOf(name)] : []));
-  await destroyed(on, dataset, { snapshots }, signal);
+  const guid = shownValue(
+    below.find(({ name }) => name === dataset),
+    "guid",
+  );
+  await destroyed(on, dataset, { guid, snapshots }, signal).catch((error: unknown) => {
+    if (whyNot(error) !== "dependents") throw error;
+    throw new ZfsError("changed", `another call has made ${dataset} again`, { cause: error });
+  });
 }
 
 /** Destroys the rest of an interrupted clone of this snapshot. Throws "used" for what nothing proves to be that. */

@@ -146,13 +146,19 @@ const asList = (user: ApiValues["user"]): readonly object[] =>
 export const asChanges = (user: ApiValues["user"]): readonly object[] =>
   Object.entries(user).map(([key, value]) => (value === undefined ? { key, remove: true } : { key, value }));
 
-/** The request that creates a dataset; with `parents` also those above it. */
+/** The first version that knows no algorithm but the default (PoolDatasetCreate of stable/26 for 26.0.0-RC.1; the betas ignore it). */
+const oneAlgorithm = 2600;
+
+/** The request that creates a dataset; with `parents` also those above it. Throws "invalid" for what this version does not take. */
 export function creation(
   { name, volsize, values }: NewDataset,
   parents: boolean,
   shareType: "GENERIC" | "SMB",
+  version: number,
 ): object {
   const { fields, user } = apiValues(values);
+  if (version >= oneAlgorithm && "algorithm" in ((fields["encryption_options"] ?? {}) as object))
+    throw new ZfsError("invalid", "from TrueNAS 26 on the API takes only on, off and aes-256-gcm as encryption");
   const common = { name, create_ancestors: parents, user_properties: asList(user) };
   if (volsize === undefined) return { ...fields, ...common, type: "FILESYSTEM", share_type: shareType };
   const { refreservation, ...rest } = fields;

@@ -7,6 +7,7 @@ import {
   type DestroyOptions,
   type Entries,
   type Entry,
+  type Inspected,
   type NewDataset,
   type Permissions,
   type PropertyQuery,
@@ -15,8 +16,8 @@ import {
   ZfsError,
 } from "../../zfs/zfs.ts";
 import type { Api } from "../api.ts";
-import { copied, moved } from "./copy.ts";
-import { usableProved, whyNotRenamed } from "./keys.ts";
+import { copied, moved, renameFinished } from "./copy.ts";
+import { marked, usableProved, whyNotRenamed } from "./keys.ts";
 import { permitted } from "./permissions.ts";
 import {
   ofVersion,
@@ -97,8 +98,8 @@ export class ZfsApi implements Zfs, DatasetApi {
     signal: AbortSignal,
   ): Promise<CreationResult> {
     const make = async () => {
-      const row = await this.api.call("pool.dataset.create", [creation(dataset, parents, this.#shareType)], signal);
-      return createdEntry(row, query.properties, dataset.values);
+      const request = creation(dataset, parents, this.#shareType, await this.#version(signal));
+      return createdEntry(await marked(this.api, dataset, request, signal), query.properties, dataset.values);
     };
     const result = await this.#created(dataset.name, make, dataset.permissions, query, signal);
     if (!result.made || dataset.volsize === undefined) return result;
@@ -132,14 +133,15 @@ export class ZfsApi implements Zfs, DatasetApi {
     return nameFreed(this, snapshot, signal);
   }
 
-  async set(...[name, values, signal, of]: Parameters<Zfs["set"]>): Promise<void> {
-    if (of) await proven(this, name, of, signal);
+  async set(...[name, values, signal, of = {}]: Parameters<Zfs["set"]>): Promise<void> {
     const { fields, user } = apiValues(values);
-    if (name.includes("@")) return this.#setSnapshot(name, user, signal);
     const { refreservation, ...others } = fields;
-    if (refreservation === undefined || others["refquota"] === undefined)
-      return this.#change(name, fields, user, signal);
+    const isSplit = refreservation !== undefined && others["refquota"] !== undefined;
+    await proven(this, name, of, signal);
+    if (name.includes("@")) return this.#setSnapshot(name, user, signal);
+    if (!isSplit) return this.#change(name, fields, user, signal);
     await this.#change(name, { refreservation }, {}, signal);
+    await proven(this, name, of, signal);
     await this.#change(name, others, user, signal);
   }
 
@@ -164,25 +166,23 @@ export class ZfsApi implements Zfs, DatasetApi {
     return this.reading.families(names, properties, signal);
   }
 
-  /** Like Zfs.rename; the server knows no condition for it. */
   rename(...[from, to, signal, how]: Parameters<Zfs["rename"]>): Promise<void> {
-    const rename = () => this.#rename(from, to, signal);
-    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename();
+    const rename = (of: Inspected = {}) => this.#rename(from, to, of, signal);
+    return how && "before" in how ? renamedWith(this, rename, from, to, how, signal) : rename(how);
   }
 
-  async #rename(from: string, to: string, signal: AbortSignal): Promise<void> {
+  async #rename(from: string, to: string, of: Inspected, signal: AbortSignal): Promise<void> {
     const { number, text } = await this.api.version(signal);
     if (number < withRename && !isStaging(from))
       throw new ZfsError("invalid", `renaming a dataset needs TrueNAS 25.10 or newer, and this is ${text}`);
-    if (number < withRename) return void (await this.finishRename(from, to, signal));
-    await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+    if (number >= withRename) {
+      await proven(this, from, of, signal);
+      await this.#done("pool.dataset.rename", [from, { new_name: to, recursive: false, force: true }], signal);
+    } else if (!(await moved(this, from, to, signal))) throw new ZfsError("absent", `${from} does not exist`);
   }
 
-  async finishRename(from: string, to: string, signal: AbortSignal): Promise<boolean> {
-    if ((await this.#version(signal)) >= withRename) return false;
-    return moved(this, from, to, signal).catch((error: unknown) => {
-      throw zfsError(error);
-    });
+  finishRename(...asked: Parameters<NonNullable<Zfs["finishRename"]>>): Promise<boolean> {
+    return renameFinished(this, ...asked);
   }
 
   /** Does nothing: TrueNAS mounts the datasets that it creates. */
@@ -192,7 +192,7 @@ export class ZfsApi implements Zfs, DatasetApi {
     return poolStates(this.api, names, signal);
   }
 
-  copy(copy: Copy, signal: AbortSignal): Promise<void> {
+  copy(copy: Copy, signal: AbortSignal): Promise<string> {
     return copied(this, copy, signal);
   }
 

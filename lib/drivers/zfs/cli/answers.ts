@@ -25,7 +25,7 @@ const failures: readonly (readonly [RegExp, ZfsFailure])[] = [
   [/out of space|no space left|space quota exceeded|quota exceeded|greater than available space/, "full"],
   [/less than current used or reserved|must be a multiple of volume block size/, "size"],
   [
-    /[Pp]ermission denied|a password is required|not allowed to execute|must be run as root|not in the sudoers/,
+    /[Pp]ermission denied|a password is required|not allowed to execute|must be run as root|not in the sudoers|mounted by root|Insufficient privileges/,
     "denied",
   ],
   [

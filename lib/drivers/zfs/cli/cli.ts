@@ -3,6 +3,7 @@ import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
 import { TakenNames } from "../../taken-names.ts";
 import { poolOf, snapshotNameOf } from "../names.ts";
+import { shownValue } from "../properties.ts";
 import {
   type CloneOrigin,
   type Copy,
@@ -198,7 +199,7 @@ export class ZfsCli implements Zfs {
   }
 
   /** `receive -s` keeps what has been received, and a token to continue. While another process copies, the target is busy. */
-  async copy(copy: Copy, signal: AbortSignal): Promise<void> {
+  async copy(copy: Copy, signal: AbortSignal): Promise<string> {
     const { from, to, values } = copy;
     const snapshot = snapshotNameOf(from);
     const end = `${to}@${snapshot}`;
@@ -208,9 +209,9 @@ export class ZfsCli implements Zfs {
     const properties = ["guid", tokenProperty, ...marks];
     const found = await this.read({ names: [to, end, from], properties }, signal);
     const [received, sent] = [end, from].map(name => found.get(name)?.properties.get("guid")?.value);
-    // A received snapshot has the guid of the sent one.
-    if (received !== undefined && received === sent) return;
     const left = found.get(to);
+    // A received snapshot has the guid of the sent one.
+    if (received !== undefined && received === sent) return shownValue(left, "guid") ?? "";
     const token = left?.properties.get(tokenProperty)?.value;
     if (left && token === undefined) {
       if (marks.length === 0 || !marks.every(key => left.properties.get(key)?.own)) throw notOurCopy(to);
@@ -219,8 +220,9 @@ export class ZfsCli implements Zfs {
     const steps = [copyStep(this.#programs, copy, token)] as const;
     const output = outputOf(await this.#host.script({ steps, timeoutMs: copyMs, long: true }, signal), "copy");
     if (output.exitCode !== 0) throw refusal(output);
-    if (!(await this.read({ names: [end], properties: ["type"] }, signal)).has(end))
-      throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
+    const made = await this.read({ names: [to, end], properties: ["guid"] }, signal);
+    if (!made.has(end)) throw incomplete(`the copy to ${to} has ended, but ${end} does not exist`);
+    return shownValue(made.get(to), "guid") ?? "";
   }
 
   get #exports(): FlushedExports {

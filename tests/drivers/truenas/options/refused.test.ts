@@ -40,6 +40,16 @@ describe.each(recentVersions)("on TrueNAS %s", version => {
     });
   });
 
+  test("an algorithm of encryption is refused before the request where the server knows none", async () => {
+    await on({ version }, "nfs", async (driver, double) => {
+      const spec = { ...volumeOf("a"), parameters: { "zfs.encryption": "aes-128-gcm" } };
+      const { code, message } = await refusal(driver.create(spec, call));
+      if (numberOf(version) < 2600) return expect(code).toBe("ok");
+      expect([code, message]).toEqual(["failed-precondition", expect.stringContaining("only on, off and aes-256-gcm")]);
+      expect(double.requests.filter(({ method }) => method === "pool.dataset.create")).toEqual([]);
+    });
+  });
+
   // Since 24.10 (do_create in plugins/smb.py of TS-24.10.2.4).
   test.skipIf(numberOf(version) < 2410)(
     "lines of smb.conf need a full administrator, and the check says so where the system answers roles",

@@ -114,7 +114,8 @@ export function create(nas: Nas, [data]: readonly unknown[]): unknown {
   const type = (data as { type?: unknown } | undefined)?.type === "VOLUME" ? "VOLUME" : "FILESYSTEM";
   const prefix = nas.number >= 2600 ? `data.${type}` : "data";
   const fields = creationOf(nas, data, prefix);
-  const user = userOf(nas, fields.user_properties, prefix);
+  // Dropped by 26.0.0-BETA.1 to BETA.3 (do_create in plugins/pool_/dataset.py of TS-26.0.0-BETA.3; repaired by 90af82a363).
+  const user = { ...userOf(nas, nas.beta ? [] : fields.user_properties, prefix) };
   checkPlace(nas, fields.name, type, fields.create_ancestors);
   if (fields.type === "VOLUME") checkVolume(nas, fields.name, fields);
   else if (fields.share_type !== "SMB") checkAcl(nas, nearest(nas, fields.name), fields, "pool_dataset_create");
