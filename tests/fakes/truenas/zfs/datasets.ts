@@ -288,12 +288,8 @@ export function query(nas: Nas, [filters, options]: readonly unknown[]): unknown
     ([key, how]) => key === "id" && how === "=",
   )?.[2];
   const all = Object.values(nas.state.datasets).filter(each => id === undefined || each.name === id);
-  const rows = all.sort((a, b) => (a.name < b.name ? -1 : 1));
-  return queried(
-    rows.map(each => entry(nas, each, extra)),
-    filters,
-    rest,
-  );
+  const rows = all.sort((a, b) => (a.name < b.name ? -1 : 1)).map(each => entry(nas, each, extra));
+  return queried(rows, filters, rest);
 }
 
 export function getInstance(nas: Nas, [id]: readonly unknown[]): unknown {
