@@ -2,6 +2,7 @@ import { noDefaults } from "../../lib/config/proxy.ts";
 import type { Call } from "../../lib/core/call.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import { mapLimit } from "../../lib/core/semaphore.ts";
+import { visible } from "../../lib/core/visible.ts";
 import { opener } from "../../lib/daemon/opener.ts";
 import type { DriverPorts } from "../../lib/drivers/module.ts";
 import type { LintProblem } from "../../lib/lint/lint.ts";
@@ -105,7 +106,9 @@ function opening(input: LintInput, host: Host) {
   });
   const check: CheckConnection = async ({ name, document }, signal) => {
     const { driver } = open(name, document.text, () => {});
-    const call: Call = { id: "validate", signal, log, secrets: {} };
+    // What a driver wants known although its storage can be used.
+    const own = leveledLog("warn", ({ message }) => host.err(`csimux: connection "${name}": ${visible(message)}\n`));
+    const call: Call = { id: "validate", signal, log: own, secrets: {} };
     try {
       await driver.check?.(call);
     } finally {

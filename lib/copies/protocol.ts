@@ -1,6 +1,7 @@
 import * as v from "valibot";
 import { accessModes } from "../core/access.ts";
 import { CsiError, codes } from "../core/errors.ts";
+import { texts } from "./record.ts";
 
 /**
  * The requests and answers of the command socket: a client sends one request as one line of JSON and receives lines of JSON; the last one
@@ -20,7 +21,6 @@ const size = v.pipe(
   v.transform((digits: string) => BigInt(digits)),
 );
 const handle = v.pipe(v.string(), v.minLength(1, "must be a CSI id"), v.maxLength(4096));
-const texts = v.record(v.string(), v.string());
 
 const capability = v.strictObject({
   kind: v.picklist(["mount", "block"]),

@@ -3,6 +3,7 @@ import { maxInt64 } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, codes } from "../core/errors.ts";
 import { type Handle, parseHandle } from "../core/handle.ts";
+import { isMapping } from "../core/mapping.ts";
 import {
   type CopySpec,
   type CopyTarget,
@@ -21,7 +22,12 @@ const bytes = v.pipe(
   v.transform((digits: string) => BigInt(digits)),
   v.check(size => size <= maxInt64, "the size is too large"),
 );
-const texts = v.record(v.string(), v.string());
+
+/** Texts by key. valibot's `record` leaves out keys such as "prototype" without a word. */
+export const texts = v.custom<Readonly<Record<string, string>>>(
+  value => isMapping(value) && Object.values(value).every(each => typeof each === "string"),
+  "must have texts only",
+);
 
 /** The number of a pass: its snapshot's name ends with it. */
 const pass = v.pipe(v.number(), v.integer(), v.minValue(0), v.maxValue(1_000_000));

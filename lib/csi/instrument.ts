@@ -222,5 +222,6 @@ function objectOf({ name, snapshotId, targetSnapshotId, volumeId }: Mapping): st
 function causeOf({ cause, code }: CsiError): string | undefined {
   if (cause === undefined) return undefined;
   if (!(cause instanceof Error)) return String(cause);
-  return code === "internal" ? (cause.stack ?? cause.message) : cause.message;
+  const isDefect = code === "internal" || cause instanceof TypeError || cause instanceof RangeError;
+  return isDefect ? (cause.stack ?? cause.message) : cause.message;
 }

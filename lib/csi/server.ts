@@ -21,6 +21,9 @@ const farewellMs = 100;
 const quietMs = 50;
 const graceMs = 500;
 
+/** How often each client is asked whether it is still there, and how long it has for its answer, in milliseconds. */
+const usualPings = { everyMs: 300_000, withinMs: 60_000 };
+
 /**
  * A gRPC server for Connect service objects, on Unix sockets and TCP.
  *
@@ -34,11 +37,16 @@ export class GrpcServer {
   readonly #files: SocketFile[] = [];
   #stopped: Promise<{ cut: number }> | undefined;
 
-  constructor(options: { readonly maxRequestBytes: number }) {
+  constructor(options: { readonly maxRequestBytes: number }, pings = usualPings) {
     // grpc-js writes plain text to stderr, and only about errors that it also returns.
     setLogVerbosity(logVerbosity.NONE);
     // channelz stays on: without it grpc-js does not keep the list of connections that forceShutdown closes.
-    this.#server = new Server({ "grpc.max_receive_message_length": options.maxRequestBytes });
+    this.#server = new Server({
+      "grpc.max_receive_message_length": options.maxRequestBytes,
+      // Idle connections stay open, because sidecars end when theirs is closed (csi-lib-utils, ExitOnConnectionLoss).
+      "grpc.keepalive_time_ms": pings.everyMs,
+      "grpc.keepalive_timeout_ms": pings.withinMs,
+    });
   }
 
   /** Adds a service; methods missing from the implementation answer UNIMPLEMENTED. */

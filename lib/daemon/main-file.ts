@@ -96,13 +96,16 @@ export class MainFile {
   }
 
   async #rereadNow(): Promise<void> {
+    let what = "could not be read";
     try {
-      await this.#use(await this.#read());
+      const text = await this.#read();
+      what = "is invalid";
+      await this.#use(text);
       this.#reason = undefined;
     } catch (error) {
       const reason = messageOf(error);
       if (reason !== this.#reason)
-        this.#log.warn("the main file is invalid; still using the last valid version", { reason });
+        this.#log.warn(`the main file ${what}; still using the last valid version`, { reason });
       this.#reason = reason;
     }
   }
@@ -112,7 +115,7 @@ export class MainFile {
     const text = await this.#limit.ask(
       this.#path,
       () => readSmallFile(this.#path, maxBytes),
-      () => unread("does not answer"),
+      () => unread(`was not read within ${readMs / 1000} s`),
     );
     if (text === undefined) throw unread("is gone");
     return text;

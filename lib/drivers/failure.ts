@@ -50,6 +50,7 @@ export function unfinished(error: unknown, subject: FailureContext, doing: strin
   if (!isFinal(failed)) return failed;
   return new CsiError("unavailable", `${failed.message}; retry the call: a part of it may exist`, {
     cause: error,
+    refused: failed.refused ?? "unusable",
   });
 }
 
@@ -71,12 +72,14 @@ export async function afterFailure(
   doing: string,
   call: Call,
 ): Promise<unknown> {
-  if (!isFinal(failure(error, subject, doing))) return error;
+  const failed = failure(error, subject, doing);
+  if (!isFinal(failed)) return error;
   const undone = await undo().catch((cause: unknown) => {
     call.log.warn("could not remove what a failed call left; the next call of this name will", { doing, cause });
     return false;
   });
-  return undone ? error : unfinished(error, subject, doing);
+  if (!undone) return unfinished(error, subject, doing);
+  return failed.code === "internal" ? failed : error;
 }
 
 /** Throws the signal's reason, or "deadline-exceeded", if the request has ended. Called between steps from which a retry can continue. */
@@ -89,7 +92,10 @@ export function throwIfCancelled({ connection }: Pick<FailureContext, "connectio
   );
 }
 
-/** Runs one operation; its failures get a code and a message that names connection and object. */
+/**
+ * Runs one operation; its failures get a code and a message that names connection and object. One that csimux does not know says nothing
+ * about what exists, so it is not final; where afterFailure has proved that nothing is left, it is a CsiError already.
+ */
 export async function guarded<T>(
   subject: FailureContext,
   doing: string,
@@ -101,7 +107,10 @@ export async function guarded<T>(
     throwIfCancelled(subject, call);
     return await work();
   } catch (error) {
-    throw shown(failure(error, subject, name === "" ? doing : `${doing} "${name.slice(0, 160)}"`), subject);
+    const whole = name === "" ? doing : `${doing} "${name.slice(0, 160)}"`;
+    const failed = failure(error, subject, whole);
+    const isUnknown = failed !== error && failed.code === "internal";
+    throw shown(isUnknown ? unfinished(error, subject, whole) : failed, subject);
   }
 }
 

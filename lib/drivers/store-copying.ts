@@ -52,6 +52,8 @@ export function copyTargetOf<A extends StoredVolume>(
 ): CopyTarget {
   const { content, stream, folder, flush, mayHave } = copyTarget;
   const copying = <T>(id: string, call: Call, work: () => Promise<T>) => guard("copy into volume", id, call, work);
+  const looking = <T>(id: string, call: Call, work: () => Promise<T>) =>
+    guard("look for a copy into volume", id, call, work);
   return {
     ...{ content, idOf },
     existing: (spec, call) => guard("look up volume", spec.name, call, () => volumes.existing(spec, call)),
@@ -59,16 +61,17 @@ export function copyTargetOf<A extends StoredVolume>(
       copying(spec.name, call, () => copyTarget.refusal(method, spec, snapshot, call)),
     begin: (spec, snapshot, record, call) =>
       copying(spec.name, call, () => copyTarget.begin(spec, snapshot, record, call)),
-    find: (id, call) => copying(id, call, () => copyTarget.find(id, call)),
-    mayHave: mayHave && ((id, call) => copying(id, call, () => mayHave(id, call))),
-    note: (id, record, call) => copying(id, call, () => copyTarget.note(id, record, call)),
-    markCancelled: (id, call) => copying(id, call, () => copyTarget.markCancelled(id, call)),
+    find: (id, call) => looking(id, call, () => copyTarget.find(id, call)),
+    mayHave: mayHave && ((id, call) => looking(id, call, () => mayHave(id, call))),
+    note: (id, record, call) => guard("record the copy into volume", id, call, () => copyTarget.note(id, record, call)),
+    markCancelled: (id, call) =>
+      guard("cancel the copy into volume", id, call, () => copyTarget.markCancelled(id, call)),
     finish: (id, spec, snapshot, stillHeld, call) =>
       copying(id, call, () => volumes.finish(id, spec, snapshot, stillHeld, call)),
-    hasContent: (id, call) => copying(id, call, () => copyTarget.hasContent(id, call)),
+    hasContent: (id, call) => looking(id, call, () => copyTarget.hasContent(id, call)),
     empty: (id, call) => guard("empty the unfinished copy", id, call, () => volumes.empty(id, call)),
     drop: (id, call) => guard("remove the unfinished copy", id, call, () => volumes.drop(id, call)),
-    forget: (id, call) => copying(id, call, () => copyTarget.forget(id, call)),
+    forget: (id, call) => guard("forget the copy into volume", id, call, () => copyTarget.forget(id, call)),
     copies: call => guard("list copies", "", call, () => copyTarget.copies(call)),
     stream: stream && targetOf(stream, copying),
     folder: folder && ((id, call) => copying(id, call, () => folder(id, call))),

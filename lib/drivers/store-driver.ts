@@ -18,7 +18,7 @@ import type {
   Volume,
   VolumeSpec,
 } from "./driver.ts";
-import { guarded } from "./failure.ts";
+import { failure, guarded } from "./failure.ts";
 import type { KeptAbility } from "./kept.ts";
 import type { ConnectionIdentity } from "./module.ts";
 import type { ShareProtocol, StoredVolume, VolumeStore } from "./store.ts";
@@ -167,10 +167,16 @@ export class StoreDriver<A extends StoredVolume> implements Driver {
   }
 
   check(call: Call): Promise<void> {
-    return this.#guard("use the storage", "", call, async () => {
-      // The share first: on TrueNAS it names all roles that the account lacks, the store only the first one.
-      await this.share.check?.(call);
-      await this.store.check?.(call);
+    const doing = "use the storage";
+    return this.#guard(doing, "", call, async () => {
+      try {
+        // The share first: on TrueNAS it names all roles that the account lacks, the store only the first one.
+        await this.share.check?.(call);
+        await this.store.check?.(call);
+      } catch (error) {
+        // Also one that csimux does not know shows that the storage answers.
+        throw failure(error, this.#volumes, doing);
+      }
     });
   }
 

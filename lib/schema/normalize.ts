@@ -27,7 +27,10 @@ function normalized(schema: GenericSchema, value: unknown, path: Path, work: Wor
   if (shape.kind === "either") return normalizedEither(schema, shape.options, value, path, work);
   if (isMapping(value)) {
     if (shape.kind === "mapping") return normalizedMapping(schema, shape.keys, value, path, work);
-    if (shape.kind === "free-mapping") return normalizedFree(shape.value, value, path, work);
+    if (shape.kind === "free-mapping") {
+      work.findings.push(...lostKeys(value, path));
+      return normalizedFree(shape.value, value, path, work);
+    }
     return value;
   }
   if (Array.isArray(value)) {
@@ -53,6 +56,13 @@ function normalizedEither(
   const option = options.find(each => wanted.includes(shapeOf(each).kind));
   return option ? normalized(option, value, path, work) : normalizedScalar(schema, value, path, work);
 }
+
+/** Free keys that valibot leaves out without a word (1.5, utils/_isValidObjectKey). */
+const lost: readonly string[] = ["__proto__", "prototype", "constructor"];
+const lostKeys = (value: Mapping, path: Path): readonly SchemaFinding[] =>
+  Object.keys(value)
+    .filter(key => lost.includes(key))
+    .map(key => failure("invalid-value", [...path, key], `"${key}" cannot be a key`, "choose another name", "key"));
 
 function normalizedFree(schema: GenericSchema, value: Mapping, path: Path, work: Work): Mapping {
   const entries = Object.entries(value).map(

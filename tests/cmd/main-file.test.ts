@@ -88,6 +88,24 @@ test("checks of the main file run one after the other, so that the last one coun
   }
 });
 
+test("a main file that cannot be read is not called invalid, and the last valid version stays in use", async () => {
+  const path = join(folder, "proxy.yaml");
+  await writeFile(path, text("  listing: partial\n"));
+  const warned: string[] = [];
+  const warn = (message: string, fields?: object) => void warned.push(`${message}: ${JSON.stringify(fields)}`);
+  const main = await MainFile.load(path, valueResolver({}), { ...log, warn });
+  await rm(path);
+  await main.reread();
+  await writeFile(path, "driver: proxy\nproxy: [");
+  await main.reread();
+  const last = "still using the last valid version";
+  expect(warned).toEqual([
+    `the main file could not be read; ${last}: {"reason":"the main file ${path} is gone"}`,
+    expect.stringContaining(`the main file is invalid; ${last}: `),
+  ]);
+  expect(main.config.listing).toBe("partial");
+});
+
 test("a changed main file is read also after the clock was set back", async () => {
   const { main } = await world(text());
   try {

@@ -52,6 +52,14 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
       `${nfs}proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n        extra: { org.democratic-csi.topology/zone: z2 }\n`,
       ['extra-collides@10:18 proxy.perDriver.topology[0].extra."org.democratic-csi.topology/zone"'],
     ],
+    [
+      `${nfs}proxy: { perDriver: { topology: [{ requirements: { prototype: lab, zone: z1 } }] } }\n`,
+      ["invalid-value@6:52 proxy.perDriver.topology[0].requirements.prototype"],
+    ],
+    [
+      `${nfs}proxy: { perDriver: { labels: { constructor: a, __proto__: b } } }\n`,
+      ["invalid-value@6:33 proxy.perDriver.labels.constructor", "invalid-value@6:49 proxy.perDriver.labels.__proto__"],
+    ],
   ])("that cannot work is refused with the place of each problem: %#", (text, expected) => {
     const { config, diagnostics } = connection(text);
     expect(config).toBeUndefined();

@@ -17,6 +17,13 @@ describe("the protocol of the command socket", () => {
     expect(readCommand(writeLine(read))).toEqual(read);
   });
 
+  test("no parameter is lost on the way, whatever its name", () => {
+    const parameters = JSON.parse('{"connection":"b","prototype":"1","constructor":"2","__proto__":"3"}');
+    const { parameters: read } = readCommand(JSON.stringify({ ...begin, parameters })) as typeof begin;
+    expect(Object.entries(read)).toEqual(Object.entries(parameters));
+    expect(() => readCommand(JSON.stringify({ ...begin, parameters: { connection: 1 } }))).toThrow("texts");
+  });
+
   test("a size above 2^53 is exact", () => {
     const line = writeLine({ kind: "progress", text: "x", done: 2n ** 60n + 1n, total: 2n ** 61n, rate: 0n });
     expect(readAnswer(line)).toMatchObject({ done: 2n ** 60n + 1n });

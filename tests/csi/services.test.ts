@@ -4,6 +4,7 @@ import { Code, ConnectError, createClient, createRouterTransport, type Intercept
 import { CsiError } from "../../lib/core/errors.ts";
 import { leveledLog } from "../../lib/core/log.ts";
 import type { CallBegun, CallEnd, CallObserver } from "../../lib/core/observer.ts";
+import { keepSecret } from "../../lib/core/secrets.ts";
 import { controllerService } from "../../lib/csi/controller.ts";
 import {
   Controller,
@@ -83,6 +84,17 @@ describe("the Controller service", () => {
       ["DeleteVolume", "gone", "v:gone/pvc-3", "unavailable"],
     ]);
     expect(ends[1]?.message).toContain("login with *** refused");
+  });
+
+  test("shows no caller a secret of a connection that its storage repeats, because events are for everyone", async () => {
+    const { client, mux } = world(["c"]);
+    const forget = keepSecret(["s3cret-of-the-nas"]);
+    try {
+      mux.memory("c").fail.create = new CsiError("unavailable", "login admin:s3cret-of-the-nas refused");
+      await expect(client.createVolume(wanted("pvc-1"))).rejects.toThrow("login admin:*** refused");
+    } finally {
+      forget();
+    }
   });
 
   test("takes a snapshot, and makes a volume from it that names its source", async () => {

@@ -300,7 +300,7 @@ class Kernel:
                 self.refuse(errno.EEXIST, inner)
             if not device:
                 self.refuse(errno.EINVAL, inner)
-            if not os.path.exists(device):
+            if not os.path.exists(device) or self.fault(inner) == "noenable":
                 self.refuse(errno.ENOENT, inner)
             if any(self.read(each) == "1" and self.read("%s/.udev_path" % os.path.dirname(each)) == device for each in self.enables()):
                 self.refuse(errno.EBUSY, inner)

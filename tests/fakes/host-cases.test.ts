@@ -172,6 +172,12 @@ const seen: Readonly<Record<string, readonly string[]>> = {
     "ok, ok",
     "0",
   ],
+  "a backstore that is not enabled has not opened its device": [
+    "ok, ok, ok",
+    "ok",
+    "0",
+    "No such file or directory, ok, ok",
+  ],
   "a group takes known attributes and its other state only, and begins closed": [
     "ok, ok",
     "0 1 ",

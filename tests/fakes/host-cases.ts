@@ -178,6 +178,18 @@ const lioCases: Readonly<Record<string, HostCase>> = {
     ];
   },
 
+  "a backstore that is not enabled has not opened its device": async host => {
+    const { zfs, at, device, told, waitFor } = toolsOn(host);
+    await zfs("create", "-s", "-V", "64M", at("disk"));
+    await waitFor(device("disk"));
+    return [
+      told(["mkdir", "lio/core/iblock_77"], ["mkdir", store], ["write", `${store}/udev_path`, device("disk")]),
+      told(["write", `${store}/control`, `udev_path=${device("disk")}`]),
+      await zfs("destroy", at("disk")),
+      told(["write", `${store}/enable`, "1"], ["rmdir", store], ["rmdir", "lio/core/iblock_77"]),
+    ];
+  },
+
   "a group takes known attributes and its other state only, and begins closed": async host => {
     const { told } = toolsOn(host);
     const text = (path: string) => readFileSync(join(host.lio, path.slice(4)), "utf8").trim();

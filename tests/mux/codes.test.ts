@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { CsiError } from "../../lib/core/errors.ts";
-import { failure as asFailure, inUse } from "../../lib/drivers/failure.ts";
+import { failure as asFailure, guarded, inUse } from "../../lib/drivers/failure.ts";
 import { zfsErrorMapping } from "../../lib/drivers/zfs/storage.ts";
 import { ZfsError } from "../../lib/drivers/zfs/zfs.ts";
 import { testCall } from "../fakes/memory-driver.ts";
@@ -30,6 +30,7 @@ const answers = rows.slice(callers.length + 1);
 const call = testCall();
 const zone = (name: string) => ({ "t.example/zone": name });
 const denied = new CsiError("unauthenticated", "user name or password are wrong");
+const zfsSubject = { connection: "a", explain: zfsErrorMapping };
 const down = new CsiError("unavailable", "no route to host");
 const pool = { from: { kind: "members" as const, members: ["a", "b"] }, policy: "ordered" as const };
 const anywhere = { capabilities: [], parameters: { connection: "a" }, segment: undefined };
@@ -145,9 +146,13 @@ const situations: Readonly<Record<string, Readonly<Record<string, (world: World)
       await create(world);
     },
     "the pool does not exist or is not imported": async world => {
-      const subject = { connection: "a", explain: zfsErrorMapping };
-      const absent = new ZfsError("pool-absent", 'the pool "nopool" does not exist or is not imported');
-      world.memory("a").fail.create = asFailure(absent, subject, 'create volume "new"');
+      world.memory("a").fail.create = asFailure(new ZfsError("pool-absent", "no pool"), zfsSubject, "create volume");
+      await create(world);
+    },
+    "the storage fails for an unknown reason": async world => {
+      const fail = () => Promise.reject(new ZfsError("other", "cannot open 'tank': I/O error"));
+      const failing = () => guarded(zfsSubject, "create volume", "new", call, fail);
+      world.traits.set("a", { driver: { ...world.memory("a").driver(), create: failing } });
       await create(world);
     },
     "it is in progress with other arguments": async world => {

@@ -69,7 +69,7 @@ test("without a token, only names of the loopback are served: another name may b
   expect(["", "0.0.0.0", "[::]", "10.0.0.1", "host"].filter(isLoopback)).toEqual([]);
 });
 
-test("guesses of the token are logged and limited by address; a client that sends none is asked for it as often as it likes", async () => {
+test("wrong tokens are logged once a minute for each address, and the right one opens the page at any time", async () => {
   const warned: string[] = [];
   const warn = (message: string, fields?: object) => void warned.push(`${message} ${JSON.stringify(fields)}`);
   let now = 0;
@@ -83,17 +83,15 @@ test("guesses of the token are logged and limited by address; a client that send
     (await gate({ headers: { authorization }, from: address }))?.status;
   for (let at = 0; at < 100; at++) expect(await status("10.0.0.1")).toBe(401);
   expect(warned).toEqual([]);
-  for (let at = 0; at < 20; at++) expect(await status("10.0.0.1", `Bearer 0123456789abcd${at}`)).toBe(401);
-  expect(await status("10.0.0.1", "Bearer 0123456789abcdef")).toBe(429);
-  expect(await status("10.0.0.2", "Bearer 0123456789abcdef")).toBeUndefined();
+  for (let at = 0; at < 30; at++) expect(await status("10.0.0.1", `Bearer 0123456789abcd${at}`)).toBe(401);
+  // Others may have the same address, behind a proxy.
+  expect(await status("10.0.0.1", "Bearer 0123456789abcdef")).toBeUndefined();
+  expect(await status("10.0.0.2", "Bearer 0")).toBe(401);
+  now = 60_000;
+  expect(await status("10.0.0.1", "Bearer 0")).toBe(401);
   expect(warned).toEqual([
     'the status page got a wrong token {"from":"10.0.0.1"}',
-    'the status page got too many wrong tokens; refused for a minute {"from":"10.0.0.1"}',
+    'the status page got a wrong token {"from":"10.0.0.2"}',
+    'the status page got a wrong token {"from":"10.0.0.1","times":29}',
   ]);
-  now = 60_000;
-  expect(await status("10.0.0.1", "Bearer 0123456789abcdef")).toBeUndefined();
-  // Addresses without number have one count together.
-  for (let at = 0; at < 1_000; at++) await status(`10.1.${at >> 8}.${at & 255}`, "Bearer 0");
-  for (let at = 0; at < 20; at++) expect(await status(`10.2.0.${at}`, "Bearer 0")).toBe(401);
-  expect(await status("10.2.0.20", "Bearer 0")).toBe(429);
 });

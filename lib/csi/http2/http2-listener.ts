@@ -121,14 +121,21 @@ export function admit(socket: Socket, accept: (connection: Duplex) => void): voi
   socket.on("data", onData);
 }
 
+/** How many clients may be silent from the start for as long as they like; others have this time, in milliseconds. */
+const mostSilent = 32;
+const usualMs = 10_000;
+
 /** A listener on a Unix socket that admits connections one by one. */
 export class Http2Listener {
   readonly #listener: Server;
   readonly #waiting = new Set<Socket>();
 
-  constructor(accept: (connection: Duplex) => void) {
+  constructor(accept: (connection: Duplex) => void, silentMs = usualMs) {
     this.#listener = createServer(socket => {
       this.#waiting.add(socket);
+      socket.setTimeout(silentMs, () => {
+        if (this.#waiting.size > mostSilent && this.#waiting.delete(socket)) socket.destroy();
+      });
       socket.on("error", () => socket.destroy());
       socket.on("close", () => this.#waiting.delete(socket));
       admit(socket, connection => {

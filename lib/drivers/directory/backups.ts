@@ -1,5 +1,6 @@
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
+import { unless } from "../../io/files.ts";
 import type { Snapshot } from "../driver.ts";
 import { afterFailure, throwIfCancelled, unfinished } from "../failure.ts";
 import type { Backup, BackupRequest, BackupTool } from "./backup-tool.ts";
@@ -106,6 +107,7 @@ export class Backups {
     const { files } = this.#context;
     const at = await this.#parts.tool.restore(this.#context, id, target, call);
     if (at !== target) {
+      await this.#requireFolder(id, target, at);
       // It has the same prefix, so that the sweep after an interrupted call removes it.
       const aside = `${target}~`;
       await files.rename(target, aside);
@@ -114,6 +116,17 @@ export class Backups {
     }
     await copied(this.#context, target, call);
     throwIfCancelled(this.#context, call);
+  }
+
+  /** Throws unless a backup has restored a folder where it says, not through a link, which could lead to another volume. */
+  async #requireFolder(id: string, target: string, at: string): Promise<void> {
+    const { connection, files } = this.#context;
+    const real = await unless(files.realPath(at), "ENOENT", "ENOTDIR", "ELOOP");
+    const isInside = real === `${await files.realPath(target)}${at.slice(target.length)}`;
+    if (isInside && (await files.entry(at)) === "folder") return;
+    const what = `${this.#parts.tool.method} snapshot "${id}" has a link or a file in place of its folder`;
+    const text = `connection "${connection}": ${what}; make a snapshot of the folder itself, and use that`;
+    throw new CsiError("failed-precondition", text);
   }
 
   async #take(path: string, wanted: BackupRequest, call: Call): Promise<void> {

@@ -83,17 +83,19 @@ function snapshotRecord(fields: Mapping): SnapshotRecord | undefined {
   return common && name !== undefined && volumeId !== undefined ? { ...common, name, volumeId } : undefined;
 }
 
-function lastOf<R>(content: string, read: (fields: Mapping) => R | undefined): R | undefined {
-  for (const line of content.split("\n").reverse()) {
+/** The last valid record, with the largest size of all: a volume never shrinks, and two controllers may expand it at once. */
+function recordOf<R extends TreeRecord>(content: string, read: (fields: Mapping) => R | undefined): R | undefined {
+  let found: R | undefined;
+  for (const line of content.split("\n")) {
     try {
       const fields: unknown = JSON.parse(line);
       const record = isMapping(fields) ? read(fields) : undefined;
-      if (record) return record;
+      if (record) found = found && found.bytes > record.bytes ? { ...record, bytes: found.bytes } : record;
     } catch {
-      // An interrupted append leaves half a line; the line before it is still valid.
+      // An interrupted append leaves half a line; the others are still valid.
     }
   }
-  return undefined;
+  return found;
 }
 
 const line = (record: VolumeRecord | SnapshotRecord, creation?: string): string =>
@@ -114,7 +116,7 @@ export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
   /** Undefined if there is none, or none that is valid. */
   async read(key: string): Promise<R | undefined> {
     const content = await this.#context.files.readText(this.#path(key));
-    return content === undefined ? undefined : lastOf(content, this.#read);
+    return content === undefined ? undefined : recordOf(content, this.#read);
   }
 
   /** Writes a new record, and returns its text, which no other record has; undefined if one exists. On stable storage when it resolves. */
@@ -135,8 +137,8 @@ export class TreeRecords<R extends VolumeRecord | SnapshotRecord> {
   }
 
   /**
-   * Changes the record of an existing tree: appends a line, of which the last valid one counts, so that an interruption leaves
-   * the old record or the new one.
+   * Changes the record of an existing tree, except to a smaller size: appends a line, of which the last valid one counts, so that
+   * an interruption leaves the old record or the new one.
    */
   async amend(key: string, record: R): Promise<void> {
     await this.#write(key, `\n${line(record)}`, "append");

@@ -2,7 +2,7 @@ import type { Call } from "../../core/call.ts";
 import { findingsOf } from "../../health/finding.ts";
 import type { CopySource } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { afterFailure, type ErrorMapping } from "../failure.ts";
+import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { wholeUnits } from "../sizes.ts";
 import type { CopyTargetStore, HealthInspection, Notes, TenureStore, VolumeStore } from "../store.ts";
@@ -107,9 +107,7 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
     return this.#storage.names.idOf(name);
   }
 
-  explain(error: unknown): ErrorMapping | undefined {
-    return zfsErrorMapping(error);
-  }
+  readonly explain = zfsErrorMapping;
 
   async find(id: string, { signal }: Call): Promise<ZfsVolume | undefined> {
     if (!isVolumeId(id)) return undefined;
@@ -245,8 +243,10 @@ export class DatasetStore implements VolumeStore<ZfsVolume> {
   }
 
   /** Proves that zfs can be called and the pools exist. */
-  async check({ signal }: Call): Promise<void> {
-    await this.#storage.zfs.read({ names: this.#storage.names.pools, properties: ["type"] }, signal);
+  async check(call: Call): Promise<void> {
+    const { zfs, names } = this.#storage;
+    await zfs.read({ names: names.pools, properties: ["type"] }, call.signal);
+    await zfs.tellConcerns?.(call);
   }
 
   close(): Promise<void> {

@@ -1,4 +1,5 @@
 import type { Protocol } from "../../core/access.ts";
+import type { Call } from "../../core/call.ts";
 
 /** Kinds of datasets and snapshots, as zfs(8) names them; "volume" is a zvol. */
 export type DatasetType = "filesystem" | "volume" | "snapshot";
@@ -258,6 +259,8 @@ export interface Zfs {
   mount(name: string, signal: AbortSignal): Promise<void>;
   /** The states of pools as zpool(8) writes them, such as "ONLINE", by name; unknown ones are absent. */
   pools(names: readonly string[], signal: AbortSignal): Promise<ReadonlyMap<string, string>>;
+  /** Warns about what an administrator should correct on the host. Absent: nothing is known. */
+  tellConcerns?(call: Call): Promise<void>;
   /** The folders that the host's NFS server exports; undefined or absent where that is unknown. */
   exported?(signal: AbortSignal): Promise<ReadonlySet<string> | undefined>;
   /** Shares a file system according to its properties; success when it is shared. */

@@ -234,7 +234,7 @@ test("an interrupted removal of an unrecorded volume leaves a record for the nex
     throw new Error("killed");
   };
   const runner = { where: "test", run: dead };
-  expect(await codeOf(openOn(base, { runner }).delete("old", call))).toBe("internal");
+  expect(await codeOf(openOn(base, { runner }).delete("old", call))).toBe("unavailable");
   const driver = openOn(base);
   await driver.create(volumeOf("old"), call);
   await driver.delete("old", call);

@@ -8,8 +8,11 @@ import { answerOf, lackingOf } from "../../../lib/drivers/zfs/targets/host-answe
 import type { ZfsFailure } from "../../../lib/drivers/zfs/zfs.ts";
 import { localRunner } from "../../../lib/io/local.ts";
 import type { Output } from "../../../lib/io/runner.ts";
+import type { Script } from "../../../lib/io/script.ts";
+import { gib, volumeOf } from "../../contract/rig.ts";
 import { testCall } from "../../fakes/memory-driver.ts";
 import { codeOf } from "../../mux/world.ts";
+import { zfsRig } from "./zfs-rig.ts";
 
 const properties = ["type", "guid", "democratic-csi:csi_snapshot_name"];
 const names = ["tank/v", "tank/v@a", "tank/v@b"];
@@ -173,4 +176,34 @@ test("an answer that is cut anywhere is refused despite its exit code 0, because
 
 test("an answer of a failed step is refused, complete or not", () => {
   expect(() => answerOf(answer(complete, 1), "look")).toThrow("cannot inspect the target");
+});
+
+test("words of zfs that csimux does not know prove nothing, so no answer to them is final, and each names its call", async () => {
+  const rig = await zfsRig({ driver: "zfs-generic-nfs" });
+  try {
+    const { id } = await rig.open().create(volumeOf("a"), testCall());
+    const stderr = "cannot open 'tank/k/v': I/O error\n";
+    const failed = { stdout: "", stderr, exitCode: 1 };
+    const script = async ({ steps }: Script) => new Map(steps.map(({ name }) => [name, failed] as const));
+    const driver = rig.on({ ...rig.host, script });
+    const source = { kind: "volume", id } as const;
+    const calls: Readonly<Record<string, () => Promise<unknown> | undefined>> = {
+      'create volume "b"': () => driver.create(volumeOf("b"), testCall()),
+      'delete volume "a"': () => driver.delete(id, testCall()),
+      'look up volume "a"': () => driver.names?.find("a", testCall()),
+      'create snapshot "s"': () => driver.snapshots?.create("s", id, {}, testCall()),
+      'expand volume "a"': () => driver.expand?.expand(id, { required: 2n * gib, limit: undefined }, testCall()),
+      'protect the content of volume "a"': () => driver.copySource?.protect(source, "v:c/b", 0, testCall()),
+      'look for a copy into volume "a"': () => driver.copyTarget?.find(id, testCall()),
+    };
+    for (const [doing, run] of Object.entries(calls)) {
+      const error = await Promise.resolve(run()).catch((thrown: unknown) => thrown);
+      const message = expect.stringContaining(`: cannot ${doing}: cannot open 'tank/k/v': I/O error;`);
+      expect([doing, error]).toEqual([doing, expect.objectContaining({ code: "unavailable", message })]);
+    }
+    // The storage has answered, so calls to it are not held back.
+    expect(await codeOf(driver.check?.(testCall()) ?? Promise.resolve())).toBe("internal");
+  } finally {
+    await rig.close();
+  }
 });

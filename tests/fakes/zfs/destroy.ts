@@ -45,8 +45,8 @@ function destroyDataset(pools: Pools, name: string, set: ReadonlySet<string>): v
 
 /**
  * A zvol whose device a target has opened cannot go (OpenZFS 2.1 to 2.3, module/os/linux/zfs/zvol_os.c, zvol_open: the objset is owned;
- * dsl_destroy_head_check: EBUSY). LIO opens it with the backstore, nvmet while the namespace is enabled (Linux 6.1,
- * drivers/target/target_core_iblock.c, drivers/nvme/target/io-cmd-bdev.c).
+ * dsl_destroy_head_check: EBUSY). LIO opens it when the backstore is enabled (Linux 6.1, drivers/target/target_core_iblock.c,
+ * iblock_configure_device), nvmet when the namespace is (drivers/nvme/target/io-cmd-bdev.c).
  */
 function refuseOpened({ folder }: Pools, things: readonly Thing[]): void {
   const opened = openedDevices(folder);
@@ -60,11 +60,16 @@ function openedDevices(folder: string): ReadonlySet<string> {
   const [core, subsystems] = [join(folder, "lio/core"), join(folder, "nvmet/subsystems")];
   const text = (path: string): string => (existsSync(path) ? readFileSync(path, "utf8").trim() : "");
   const below = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);
-  const backstores = below(core).flatMap(hba => below(join(core, hba)).map(each => join(core, hba, each, "udev_path")));
-  const namespaces = below(subsystems)
-    .flatMap(each => below(join(subsystems, each, "namespaces")).map(id => join(subsystems, each, "namespaces", id)))
-    .filter(each => text(join(each, "enable")) === "1");
-  return new Set([...backstores, ...namespaces.map(each => join(each, "device_path"))].map(text));
+  const backstores = below(core).flatMap(hba => below(join(core, hba)).map(each => join(core, hba, each)));
+  const namespaces = below(subsystems).flatMap(each =>
+    below(join(subsystems, each, "namespaces")).map(id => join(subsystems, each, "namespaces", id)),
+  );
+  const enabled = (places: readonly string[]) => places.filter(each => text(join(each, "enable")) === "1");
+  const paths = [
+    ...enabled(backstores).map(each => join(each, "udev_path")),
+    ...enabled(namespaces).map(each => join(each, "device_path")),
+  ];
+  return new Set(paths.map(text));
 }
 
 const clonedText = (pools: Pools, { name, ...thing }: Thing): string =>

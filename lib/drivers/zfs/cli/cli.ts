@@ -1,3 +1,4 @@
+import type { Call } from "../../../core/call.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
 import { poolOf, snapshotNameOf } from "../names.ts";
@@ -19,7 +20,7 @@ import {
 import { becauseOf, incomplete, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
 import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps, TakenNames } from "./listing.ts";
-import { onlyIf, unlessLarger } from "./lock.ts";
+import { lockConcerns, onlyIf, unlessLarger } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep, type FlushedExports } from "./nfs.ts";
 import {
   copyStep,
@@ -188,6 +189,11 @@ export class ZfsCli implements Zfs {
   async exported(signal: AbortSignal): Promise<ReadonlySet<string> | undefined> {
     const { exitCode, stdout } = await this.#attempt(exportsStep, signal);
     return exitCode === 0 ? exportedIn(stdout) : undefined;
+  }
+
+  async tellConcerns({ log, signal }: Call): Promise<void> {
+    const { stdout } = await this.#attempt(lockConcerns, signal);
+    if (stdout !== "") log.warn(stdout.trim().slice(0, 1000));
   }
 
   share(name: string, signal: AbortSignal): Promise<void> {

@@ -1,6 +1,6 @@
 import { createHash } from "node:crypto";
 import type { Argv } from "../../../io/runner.ts";
-import { quoted } from "../../../io/script.ts";
+import { quoted, type Step } from "../../../io/script.ts";
 
 // Changes under a lock of the host, which every csimux takes, and what is compared under it.
 
@@ -144,3 +144,11 @@ export function onlyIf(programs: Zfs, dataset: string, guid: string | undefined,
   const isPlainZfs = programs.zfs.length === 1 && argv[0] === programs.zfs[0];
   return underLock(programs, { dataset, guid, property }, isPlainZfs ? 'exec "$@"' : '"$@"', argv);
 }
+
+/** Prints a line where the account has no locks, or where others can hold them: who can read a file can lock it (flock(2)). */
+const concernsText = `cd /run/lock 2>/dev/null && [ -w . ] && command -v flock >/dev/null || exec echo "its host has no flock(1), or no\
+ /run/lock in which its account may write, so two controllers could change a dataset at once: install util-linux, or log in as root"
+others=$(awk -F: -v me="$(id -un)" '$1 != "root" && $1 != me && $7 !~ /(nologin|false|sync|halt|shutdown)$/ { print $1 }' /etc/passwd)
+[ -z "$others" ] || echo "other accounts can log in to its host and hold the locks /run/lock/csimux-*, with which every change fails\
+ after a minute: keep them away from it:" $others`;
+export const lockConcerns: Step = { name: "locks", argv: ["sh", "-c", concernsText], onFailure: "go-on", reads: true };

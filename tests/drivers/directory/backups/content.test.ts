@@ -1,12 +1,14 @@
 import { describe, expect, test } from "bun:test";
 import { execFileSync } from "node:child_process";
-import { readdir, readFile, writeFile } from "node:fs/promises";
+import { mkdir, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { join } from "node:path";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
-import { backupStorage, backupTools, kopiaRepository } from "../backup-rig.ts";
+import { backupBy, backupStorage, backupTools, hasRestic, kopiaRepository, resticRepository } from "../backup-rig.ts";
+import { leftOn } from "../directory-rig.ts";
 
 const call = callWith();
-const { base, opened } = backupStorage();
+const { base, opened, through } = backupStorage();
 
 describe.each(backupTools)("a snapshot by %s", (_, repositoryOf) => {
   test("has what a program has written through a mapping since the last one, which changes no time of the file", async () => {
@@ -40,3 +42,36 @@ test("a snapshot by kopia with an unreadable part fails although the policy of a
   expect(await codeOf(snapshotsOf(driver).create("s", "a", {}, call))).toBe("unavailable");
   expect(await readdir(`${driver.repository.folder}/repository`)).toEqual([]);
 });
+
+/** What a person has backed up; "through a link": what restic restores has a link in the middle of its path, to the original. */
+const unfit = ["a link to nothing", "a link to a folder", "a file", "through a link"] as const;
+
+test.skipIf(!hasRestic).each(unfit)(
+  "a snapshot by restic that is %s is refused with a final code, moves nothing and leaves nothing",
+  async what => {
+    const { repository } = await opened(resticRepository());
+    const [, top = ""] = repository.folder.split("/");
+    const driver = through(repository, async (command, signal) => {
+      const output = await repository.runner.run(command, signal);
+      if (what === "through a link" && command.argv.includes("restore")) {
+        const link = join(command.argv[command.argv.indexOf("--target") + 1] ?? "", top);
+        await rm(link, { recursive: true });
+        await symlink(`/${top}`, link);
+      }
+      return output;
+    });
+    const [mine, other] = [join(repository.folder, "mine"), join(repository.folder, "other")];
+    for (const folder of what === "through a link" ? [mine, other] : [other]) await mkdir(folder);
+    await writeFile(`${other}/file`, "precious");
+    if (what === "a file") await writeFile(mine, "");
+    if (what.startsWith("a link")) await symlink(what === "a link to nothing" ? "/absent" : other, mine);
+    const id = await backupBy(repository, "restic", mine, ["daily"]);
+    const source = { kind: "snapshot", id: `r/${id.slice(0, 32)}` } as const;
+    const refused = await driver.create(volumeOf("b", gib, source), call).catch((error: unknown) => error);
+    expect(refused).toMatchObject({ code: "failed-precondition", message: expect.stringContaining(id) });
+    expect(await leftOn(base())).toEqual([]);
+    expect((await readdir(repository.folder)).filter(name => name === "mine" || name === "other")).toHaveLength(2);
+    expect(await readFile(`${other}/file`, "utf8")).toBe("precious");
+  },
+  60_000,
+);

@@ -42,6 +42,26 @@ test.each(tools)(
 const isOfRestic = (name: string): boolean =>
   ["config", "data", "index", "keys", "locks", "snapshots"].includes(name.split("/")[0] ?? "");
 
+test("of two expansions by two controllers, the larger one stays, also if it is recorded first", async () => {
+  const base = await temporaryFolder();
+  try {
+    const call = callWith();
+    const grown = (gibs: bigint) => ({ required: gibs * gib, limit: undefined });
+    await openOn(base).create(volumeOf("a"), call);
+    const files: Files = {
+      ...localFiles,
+      writeText: async (path, text, how) => {
+        if (how === "append") await openOn(base).expand?.expand("a", grown(3n), call);
+        return localFiles.writeText(path, text, how);
+      },
+    };
+    await openOn(base, { files }).expand?.expand("a", grown(2n), call);
+    expect((await getVolume(openOn(base), "a")).bytes).toBe(3n * gib);
+  } finally {
+    await rm(base, { recursive: true, force: true });
+  }
+});
+
 /** What the contract's second writer cannot show: empty volumes, and what file systems on networks answer. */
 describe("between two steps of a deletion", () => {
   const call = callWith();
@@ -197,7 +217,7 @@ describe("between two steps of a deletion", () => {
       rename: (from, to) => (to.includes("/work/") ? failing("ENOSPC")() : localFiles.rename(from, to)),
     };
     const runner = { where: "test", run: failing("killed") };
-    expect(await codeOf(openOn(base, { files, runner }).delete("a", call))).toBe("internal");
+    expect(await codeOf(openOn(base, { files, runner }).delete("a", call))).toBe("unavailable");
     expect(await leftOn(base)).toEqual([".csimux/v.a.json", "v/v~a~", "v/v~a~/content"]);
     expect(await findVolume(openOn(base), "a")).toBeUndefined();
     expect((await openOn(base).inventory?.list({ token: undefined, max: 9 }, call))?.items).toEqual([]);

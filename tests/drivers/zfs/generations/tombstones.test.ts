@@ -1,5 +1,6 @@
 import { describe, expect, test } from "bun:test";
 import type { Call } from "../../../../lib/core/call.ts";
+import { property } from "../../../../lib/drivers/zfs/properties.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { perTest } from "../../../contract/per-test.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeIds, volumeOf } from "../../../contract/rig.ts";
@@ -252,4 +253,20 @@ test("a deletion of a needed volume that is interrupted anywhere leaves a shared
       await make();
     },
   );
+});
+
+test("a tombstone that has become another instance's is left to it, also when the last clone of it goes", async () => {
+  const rig = await open();
+  const driver = rig.open();
+  await driver.create(volumeOf("b"), call);
+  await driver.create(volumeOf("c", gib, { kind: "volume", id: "b" }), call);
+  await driver.delete("b", call);
+  const [name = ""] = tombstonesIn(rig);
+  rig.fake.zfs("set", `${property.instance}=other`, name);
+  await driver.delete("c", call);
+  expect(tombstonesIn(rig)).toEqual([name]);
+  // Once it is its own again, nothing else keeps it.
+  rig.fake.zfs("inherit", property.instance, name);
+  await driver.health?.look(call);
+  expect(await rig.remains()).toEqual([]);
 });

@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os";
 import { basename, join } from "node:path";
 import { destroyStep, whileUnused } from "../../../../lib/drivers/zfs/cli/destroy.ts";
-import { datasetLock, locked } from "../../../../lib/drivers/zfs/cli/lock.ts";
+import { datasetLock, lockConcerns, locked } from "../../../../lib/drivers/zfs/cli/lock.ts";
 import type { Argv } from "../../../../lib/io/runner.ts";
 import type { Step } from "../../../../lib/io/script.ts";
 import { pause } from "../../../waiting.ts";
@@ -196,4 +196,25 @@ exit 0
     "mount tank/a",
     "share tank/a",
   ]);
+});
+
+const accounts = "root:x:0:0::/root:/bin/bash\nwww-data:x:33:33::/var/www:/usr/sbin/nologin\n";
+
+test.each([
+  [
+    "other accounts can log in",
+    `${accounts}anna:x:1000:1000::/home/anna:/bin/bash\nben:x:1001:1001::/home/ben:\n`,
+    ["anna ben"],
+  ],
+  ["only its own and root can log in", accounts, []],
+  ["there is no folder for locks", undefined, ["no flock(1), or no /run/lock"]],
+] as const)("an administrator can read what the locks of a host are worth where %s", (_, passwd, words) => {
+  writeFileSync(join(folder, "passwd"), passwd ?? accounts);
+  const [shell, ...rest] = lockConcerns.argv.map(word =>
+    String(word)
+      .replaceAll("/etc/passwd", join(folder, "passwd"))
+      .replaceAll("cd /run/lock", `cd ${passwd ? folder : "/absent"}`),
+  );
+  const said = execFileSync(shell ?? "", rest, { encoding: "utf8" });
+  expect(said.split("\n").slice(0, -1)).toEqual(words.map(each => expect.stringContaining(each)));
 });

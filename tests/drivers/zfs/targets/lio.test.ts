@@ -66,6 +66,13 @@ test.each(["nolun", "noportal"])("a target with %s is not reported as made until
   expect((await rig.open().create(volumeOf("a"), call)).bytes).toBe(gib);
 });
 
+test("a backstore that the kernel does not enable is taken back, because nothing else finds it once its volume is gone", async () => {
+  const rig = await open();
+  fault(rig, "noenable");
+  expect(await codeOf(rig.open().create(volumeOf("a"), call))).toBe("unavailable");
+  expect(readdirSync(lio(rig, "core"))).toEqual([]);
+});
+
 test("what is made and removed is saved for after a reboot", async () => {
   const rig = await open();
   await rig.open().create(volumeOf("a"), call);

@@ -22,16 +22,21 @@ def new_backstore(root, target, saved):
     place = os.path.join(core, "iblock_%d" % next(n for n in range(1 << 20) if str(n) not in used), target["backstore"])
     os.mkdir(os.path.dirname(place))
     os.mkdir(place)
-    write(os.path.join(place, "udev_path"), target["device"])
-    write(os.path.join(place, "control"), "udev_path=%s" % target["device"])
-    write(os.path.join(place, "control"), "readonly=%d" % bool(saved.get("readonly")))
-    write(os.path.join(place, "enable"), "1")
-    serial = saved.get("wwn") or target["serial"]
-    write(os.path.join(place, "wwn/vpd_unit_serial"), serial)
-    keep_reservations(root, place, serial)
-    # targetcli sets the first one for every backstore (targetcli-fb 2.1.53, ui_backstore.py, setup_model_alias).
-    begin = dict({"emulate_model_alias": 1}, **saved.get("attributes", {}))
-    assign_all(os.path.join(place, "attrib"), {name: str(value) for name, value in begin.items()}, [])
+    try:
+        write(os.path.join(place, "udev_path"), target["device"])
+        write(os.path.join(place, "control"), "udev_path=%s" % target["device"])
+        write(os.path.join(place, "control"), "readonly=%d" % bool(saved.get("readonly")))
+        write(os.path.join(place, "enable"), "1")
+        serial = saved.get("wwn") or target["serial"]
+        write(os.path.join(place, "wwn/vpd_unit_serial"), serial)
+        keep_reservations(root, place, serial)
+        # targetcli sets the first one for every backstore (targetcli-fb 2.1.53, ui_backstore.py, setup_model_alias).
+        begin = dict({"emulate_model_alias": 1}, **saved.get("attributes", {}))
+        assign_all(os.path.join(place, "attrib"), {name: str(value) for name, value in begin.items()}, [])
+    except Exception:
+        # Its name has the tag of this volume: when another controller has deleted that, nobody looks for it any more.
+        take_backstore(place)
+        raise
     return place
 
 
