@@ -18,8 +18,8 @@ const pairs = (keys: string) => listOf(`(?:${keys.replaceAll(" ", "|")})=${size}
 const label = /^[A-Za-z0-9][A-Za-z0-9._-]{0,15}$/;
 
 /**
- * mke2fs(8) and ext4(5). Of the features, sparse_super2 is one with which the kernel grows no file system that is mounted (Linux 5.14,
- * fs/ext4/resize.c, ext4_resize_begin): an expanded volume could not be staged again. A "^" clears one.
+ * mke2fs(8) and ext4(5). With the feature sparse_super2, the kernel grows no file system that is mounted (Linux 5.14,
+ * fs/ext4/resize.c, ext4_resize_begin): an expanded volume could not be staged again. A "^" clears a feature.
  */
 const ext: Options = {
   "-b": /^\d{4,5}$/,
@@ -79,10 +79,10 @@ export function mkfsContext(
 }
 
 /**
- * The arguments of mkfs that a class gives in the parameter `mkfsOptions`, as one text with spaces: "-m 1 -E stride=4". Only the usual
- * options that shape the file system are possible; those that name another device, write no file system, force, or set the
- * identity would break the proofs of csimux. `type` is a file system, as `fs_type` has it. Throws "invalid-argument", which names the first word that is not
- * possible.
+ * The arguments of mkfs that a class gives in the parameter `mkfsOptions`, as one text with spaces: "-m 1 -E stride=4".
+ * Only the usual options that shape the file system are possible; those that name another device, write no file system,
+ * force, or set the identity would break the proofs of csimux. `type` is a file system, as `fs_type` has it. Throws
+ * "invalid-argument", which names the first word that is not possible.
  */
 export function mkfsOptions(text: string, type: string): readonly string[] {
   const words = text.split(/\s+/).filter(word => word !== "");

@@ -5,7 +5,7 @@ import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { MainFile } from "./main-file.ts";
 import { comparing } from "./named-files.ts";
 
-/** The flags that were read of a text, and whether the files that it names, such as that of mount_flags, are still the same. */
+/** The flags that were read of a text, and whether the files that it names, such as that of the flags, are unchanged. */
 interface KnownFile {
   readonly text: string;
   readonly defaults: object;

@@ -10,7 +10,7 @@ export interface Excerpt {
 
 const maxColumns = 160;
 
-/** Makes excerpts of one text. A value is in none, because it may be a secret, also where the file or the key is wrong. */
+/** Makes excerpts of one text. None has a value, because it may be a secret, also where the file or the key is wrong. */
 export function excerpts(text: string): (position: Position) => Excerpt | undefined {
   // A text over the limit is refused at its start, and may have millions of lines.
   const lines = (text.length > manifestBudget.bytes ? text.slice(0, maxColumns) : text)

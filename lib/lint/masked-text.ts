@@ -12,7 +12,7 @@ type Range = readonly [start: number, end: number];
 const maxColumns = 160;
 const hidden = "***";
 
-/** Whether the schema knows the key, and neither it nor a key around it is secret. Any other key may be a mistyped secret. */
+/** Whether the schema knows the key, and neither it nor a key around it is secret. Other keys may be mistyped secrets. */
 const isPlain = (schema: Schema, path: Path): boolean =>
   path.length > 0 &&
   path.every((_, index) => {
@@ -42,8 +42,8 @@ function secretPaths(file: MainDocument | ConnectionFile, modules: readonly Driv
 }
 
 /**
- * The text of a configuration file without secrets and comments, only the keys if it is not valid YAML; and the secrets, to find them in
- * other texts: each as a whole and line by line.
+ * The text of a configuration file without secrets and comments, only the keys if it is not valid YAML; and the secrets,
+ * to find them in other texts: each as a whole and line by line.
  */
 export function maskedText(file: MainDocument | ConnectionFile, modules: readonly DriverModule[]) {
   const { source, text } = file.document;
