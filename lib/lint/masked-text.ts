@@ -1,15 +1,12 @@
-import { isAlias, isMap, isScalar, isSeq, type Node, type Pair } from "yaml";
 import { commonSchema } from "../config/common.ts";
 import { isMapping } from "../core/mapping.ts";
 import type { DriverModule } from "../drivers/module.ts";
-import type { Path } from "../schema/finding.ts";
+import { type Path, shownKey } from "../schema/finding.ts";
 import { aboutOf, type Schema, schemaAt } from "../schema/shape.ts";
-import { onlyKey, printable } from "./excerpt.ts";
+import { yamlText } from "../yaml/print.ts";
+import { onlyKey } from "./excerpt.ts";
 import type { ConnectionFile, MainDocument } from "./lint-input.ts";
 
-type Range = readonly [start: number, end: number];
-
-const maxColumns = 160;
 const hidden = "***";
 
 /** Whether the schema knows the key, and neither it nor a key around it is secret. Other keys may be mistyped secrets. */
@@ -42,58 +39,34 @@ function secretPaths(file: MainDocument | ConnectionFile, modules: readonly Driv
 }
 
 /**
- * The text of a configuration file without secrets and comments, only the keys if it is not valid YAML; and the secrets,
- * to find them in other texts: each as a whole and line by line.
+ * The content of a configuration file without secrets and comments, only the keys if it is not valid YAML; and the
+ * secrets, to find them in other texts: each as a whole and line by line.
  */
 export function maskedText(file: MainDocument | ConnectionFile, modules: readonly DriverModule[]) {
   const { source, text } = file.document;
+  if (source.diagnostics.some(each => each.blocks))
+    return { text: text.split("\n").map(onlyKey).join("\n"), secrets: [] };
   const isSecret = secretPaths(file, modules);
-  const secrets = source.diagnostics.some(each => each.blocks) ? undefined : secretRanges(source.document, isSecret);
-  let start = 0;
-  const lines = text.replace(/^\uFEFF/, "").split("\n");
-  const shown = lines.map(line => {
-    const masked = secrets ? maskedLine(line, start, secrets) : onlyKey(line);
-    start += line.length + 1;
-    return printable(withoutUserInfo(withoutComment(masked.replace(/\r$/, ""))).slice(0, maxColumns));
-  });
-  return { text: shown.join("\n").replace(/\n{2,}/g, "\n"), secrets: secretValues(source.value, isSecret) };
-}
-
-function secretRanges(document: { readonly contents: unknown }, isSecret: (path: Path) => boolean): readonly Range[] {
-  const ranges: Range[] = [];
-  const walk = (node: unknown, path: Path, from?: number): void => {
+  const found: string[] = [];
+  const shown = (value: unknown, path: Path): unknown => {
+    if (Array.isArray(value)) return value.map((item, index) => shown(item, [...path, index]));
     const hides = path.length === 0 || isSecret(path);
-    if (isMap(node)) for (const pair of node.items) walkPair(pair, path, hides);
-    else if (isSeq(node)) for (const [index, item] of node.items.entries()) walk(item, [...path, index]);
-    else if ((isScalar(node) || isAlias(node)) && hides) hide(ranges, node, from);
+    if (isMapping(value))
+      return new Map(
+        Object.entries(value).map(([key, inner]) => {
+          const here = [...path, key];
+          // To YAML, "password:value" without a space is a key without a value, and so is a text in { }.
+          const isValue = inner === null && isSecret(here);
+          return [isValue ? (hides ? hidden : shownKey(key)) : key, shown(inner, here)];
+        }),
+      );
+    if (value === null) return value;
+    if (!hides) return typeof value === "string" ? withoutUserInfo(value) : value;
+    found.push(String(value));
+    return hidden;
   };
-  const walkPair = ({ key, value }: Pair, path: Path, hides: boolean): void => {
-    const isText = isScalar(key);
-    // To YAML, "password:value" without a space is a key without a value, and so is a text in { }.
-    if (isText && value === null && (hides || /[:=]/.test(String(key.value)))) hide(ranges, key);
-    walk(value, [...path, isText ? String(key.value) : ""], isText ? key.range?.[1] : undefined);
-  };
-  walk(document.contents, []);
-  return ranges.sort((a, b) => a[0] - b[0]);
+  return { text: yamlText(shown(source.value, [])).replaceAll(`"${hidden}"`, hidden), secrets: longEnough(found) };
 }
-
-/** Starts at the end of the key if it is known: an anchor or tag before the value may be its unquoted start. */
-function hide(ranges: Range[], { range }: Node, keyEnd?: number): void {
-  if (range) ranges.push([keyEnd === undefined ? range[0] : Math.min(keyEnd + 2, range[0]), range[1]]);
-}
-
-function maskedLine(text: string, start: number, secrets: readonly Range[]): string {
-  let result = "";
-  let from = start;
-  for (const [first, last] of secrets) {
-    if (last <= start || first >= start + text.length) continue;
-    result += text.slice(from - start, Math.max(first - start, from - start)) + (last > first ? hidden : "");
-    from = Math.min(last, start + text.length);
-  }
-  return result + text.slice(from - start);
-}
-
-const withoutComment = (text: string): string => text.replace(/(^|\s)#.*$/, "$1").trimEnd();
 
 const withoutUserInfo = (text: string): string =>
   text.replace(/:\/\/[^/@\s"']+@/g, `://${hidden}@`).replace(/(?<![^\s"':@/])[^\s"':@/]+:[^\s"':@/]+@/g, `${hidden}@`);
@@ -101,14 +74,7 @@ const withoutUserInfo = (text: string): string =>
 /** Shorter words occur in every text, secret or not. */
 const leastLength = 4;
 
-function secretValues(whole: unknown, isSecret: (path: Path) => boolean): readonly string[] {
-  const found: string[] = [];
-  const walk = (value: unknown, path: Path): void => {
-    if (Array.isArray(value)) for (const [index, item] of value.entries()) walk(item, [...path, index]);
-    else if (isMapping(value)) for (const [key, inner] of Object.entries(value)) walk(inner, [...path, key]);
-    else if ((typeof value === "string" || typeof value === "number") && isSecret(path)) found.push(String(value));
-  };
-  walk(whole, []);
+function longEnough(found: readonly string[]): readonly string[] {
   const lines = found.flatMap(text => [text.trim(), ...text.split("\n").map(line => line.trim())]);
   return [...new Set(lines)].filter(text => text.length >= leastLength && !/^(?:true|false|null|\d{1,5})$/.test(text));
 }
