@@ -4,7 +4,6 @@ import { copyByStream } from "../../lib/copies/zfs-send.ts";
 import type { Log } from "../../lib/core/call.ts";
 import { messageOf } from "../../lib/core/errors.ts";
 import { within } from "../../lib/core/time.ts";
-import { movedHosts } from "../../lib/daemon/connection-files.ts";
 import type { MainFile } from "../../lib/daemon/main-file.ts";
 import { ConnectionFolder } from "../../lib/io/folder.ts";
 import { FolderWatch } from "../../lib/io/folder-watch.ts";
@@ -67,7 +66,6 @@ export function openController(
       legacyConnection,
       single,
       listing,
-      isMapped: movedHosts(main),
     };
   };
   const { stop, overview, scopedTo, checkHealth, askSkipped, checkNew, examples, inline, inventory, copies, ...parts } =

@@ -6,10 +6,10 @@ import { isMapping } from "../../lib/core/mapping.ts";
 import { masked } from "../../lib/core/secrets.ts";
 import { readMain } from "../../lib/daemon/main-file.ts";
 import { modules } from "../../lib/drivers/index.ts";
-import { secretByName } from "../../lib/lint/document.ts";
-import { maskedText, secretValues } from "../../lib/lint/excerpt.ts";
+import { onlyKey } from "../../lib/lint/excerpt.ts";
 import { gather } from "../../lib/lint/gather.ts";
 import type { Input } from "../../lib/lint/input.ts";
+import { maskedText } from "../../lib/lint/masked-text.ts";
 import type { RunningDetails, Status } from "../../lib/observe/status.ts";
 import { type Host, valueResolver } from "../host.ts";
 import { version } from "../version.ts";
@@ -60,14 +60,22 @@ async function configuration({ config }: RunningDetails, host: Host) {
     }
   }
   const settings = { modules, resolver };
-  const documents = gather(inputs, settings).flatMap(each => each.documents);
-  // The main file of a single driver is also a connection, whose schema knows the secrets better.
-  const shown = [...new Map(documents.map(document => [document.file, document])).values()];
-  const values = documents.flatMap(secretValues);
+  const gathered = gather(inputs, settings);
+  const read = gathered
+    .flatMap(({ input: { main: own, connections } }) => [...(own ? [own] : []), ...connections])
+    .map(each => ({ file: each.document.file, ...maskedText(each, modules) }));
+  // The main file of a single driver is also a connection, whose schema knows the secrets better; it comes later.
+  const shown = new Map([
+    ...gathered.flatMap(({ documents }) =>
+      documents.map(({ file, text }) => [file, text.split("\n").map(onlyKey).join("\n")] as const),
+    ),
+    ...read.map(({ file, text }) => [file, text] as const),
+  ]);
+  const values = read.flatMap(({ secrets }) => secrets);
   const fromEnvironment = values.flatMap(value =>
     [...value.matchAll(/\$\{env:(\w+)\}/g)].flatMap(([, name = ""]) => host.env[name] || []),
   );
-  const sections = shown.map(document => ({ title: document.file, text: maskedText(document) }));
+  const sections = [...shown].map(([title, text]) => ({ title, text }));
   return { sections: [...sections, ...missing], secrets: [...values, ...fromEnvironment] };
 }
 
@@ -122,6 +130,9 @@ const hidden = "***";
 const plainContext =
   /^(?:connection|node_attach_driver|provisioner_driver\w*|path|share|server|portals?|iqn|lun|interface|fs_type|nqn|nsid|transports?|address|zpool|dataset)$/;
 
+/** Words in names of secret keys. */
+const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^user$|^key$/i;
+
 /** Removes possible secrets: contexts come from classes, whose authors may have added anything. */
 function harmless(value: unknown, path: readonly string[]): unknown {
   if (Array.isArray(value)) return value.map(item => harmless(item, path));
@@ -130,7 +141,7 @@ function harmless(value: unknown, path: readonly string[]): unknown {
   if (typeof value !== "string") return value;
   const key = path.at(-1) ?? "";
   if (path.includes("context") && !plainContext.test(key)) return hidden;
-  return secretByName([key]) ? hidden : withoutLogins(value);
+  return secretName.test(key) ? hidden : withoutLogins(value);
 }
 
 /** Masks logins in mount options. */

@@ -1,10 +1,10 @@
 import { CsiError } from "../core/errors.ts";
 import { isMapping, type Mapping } from "../core/mapping.ts";
 import { apply } from "../schema/apply.ts";
-import { inWords, type SchemaFinding } from "../schema/finding.ts";
+import { inWords } from "../schema/finding.ts";
 import { merge } from "../schema/merge.ts";
 import { keysOf } from "../schema/shape.ts";
-import { expanded, type ValueResolver } from "../schema/value-resolver.ts";
+import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 import { parseYaml, withPosition } from "../yaml/parse.ts";
 import { type CommonConfig, commonConfig, commonSchema } from "./common.ts";
@@ -46,38 +46,3 @@ export const accessibleTopologyOf = (
     requirements: Object.fromEntries(Object.entries(requirements).map(([key, value]) => [`${prefix}/${key}`, value])),
     extra,
   }));
-
-/** The keys of every driver's sections that hold addresses for nodes. */
-const addressKeys: ReadonlySet<string> = new Set([
-  "shareHost",
-  "targetPortal",
-  "targetPortals",
-  "transport",
-  "transports",
-]);
-
-const textsIn = (value: unknown): readonly string[] =>
-  Array.isArray(value) ? value.flatMap(textsIn) : typeof value === "string" && value !== "" ? [value] : [];
-
-function addressesBelow(mapping: Mapping): readonly string[] {
-  return Object.entries(mapping).flatMap(([key, value]) =>
-    isMapping(value) ? addressesBelow(value) : addressKeys.has(key) ? textsIn(value) : [],
-  );
-}
-
-/**
- * The addresses by which a connection file says that nodes reach its storage, without loading its driver. Empty if it names none, or one
- * of them is a variable that is not set here.
- */
-export function nodeAddresses(
-  file: string,
-  text: string,
-  defaults: Defaults,
-  resolver: ValueResolver,
-): readonly string[] {
-  const { value } = parseYaml(file, text);
-  const texts = addressesBelow(merge(undefined, defaults.values, isMapping(value) ? value : {}));
-  const unset: SchemaFinding[] = [];
-  const filled = texts.map(each => expanded(each, [], resolver, unset));
-  return unset.length > 0 ? [] : filled;
-}

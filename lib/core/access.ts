@@ -110,14 +110,6 @@ export const protocols = {
 /** The name of a protocol. */
 export type Protocol = keyof typeof protocols;
 
-/** Options that mount(8) accepts for any file system, and also for a bind mount; all others belong to a file system. */
-export const genericMountOptions: ReadonlySet<string> = new Set(
-  (
-    "ro rw noatime atime nodiratime diratime relatime norelatime strictatime nodev dev nosuid suid noexec exec " +
-    "sync async dirsync nosymfollow bind rbind"
-  ).split(" "),
-);
-
 /**
  * A flag up to the next comma, or an SELinux context in quotes: commas separate its categories, as in
  * `context="system_u:object_r:container_file_t:s0:c1,c2"` (mount(8), "context"). kubelet writes it so.

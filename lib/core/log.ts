@@ -125,19 +125,3 @@ export class RepeatedLines {
     return seen?.held ?? 0;
   }
 }
-
-/** The most texts that are remembered; then all are new again. */
-const mostTexts = 1_000;
-
-/** Remembers what has been said, so that a warning comes once for each cause and not with each call. */
-export class Said {
-  readonly #texts = new Set<string>();
-
-  /** Whether a text is new; from now on it is not. */
-  isNew(text: string): boolean {
-    if (this.#texts.has(text)) return false;
-    if (this.#texts.size >= mostTexts) this.#texts.clear();
-    this.#texts.add(text);
-    return true;
-  }
-}

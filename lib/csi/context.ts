@@ -28,13 +28,13 @@ function whyCancelled(call: ServerCall): CsiError {
 }
 
 /**
- * What a handler can learn of one call. The headers and the abort controller are created only when a handler asks for them: most calls
- * need neither, and together they cost more than the rest of the call.
+ * What a handler can learn of one call. The abort controller is created only when a handler asks for it, because most
+ * calls do not need it.
  *
  * `signal` aborts with a CsiError at the deadline ("deadline-exceeded"), when the client cancels or disconnects
  * ("aborted") and when the server stops ("unavailable"); it does not abort when the call ends normally.
  */
-export class CallContext implements Pick<HandlerContext, "signal" | "requestHeader"> {
+export class CallContext implements Pick<HandlerContext, "signal"> {
   readonly #call: ServerCall;
   #ended = false;
   #reason: CsiError | undefined;
@@ -54,8 +54,8 @@ export class CallContext implements Pick<HandlerContext, "signal" | "requestHead
     return this.#controller.signal;
   }
 
-  get requestHeader(): Headers {
-    return toHeaders(this.#call.metadata);
+  get metadata(): Metadata {
+    return this.#call.metadata;
   }
 
   /** Aborts the signal; has no effect once the call has ended. */
@@ -125,14 +125,4 @@ export class ActiveCalls {
   abort(reason: CsiError): void {
     for (const context of this.#contexts) context.abort(reason);
   }
-}
-
-/** Converts the request headers of a grpc-js call for Connect handlers; binary values stay base64. */
-function toHeaders(metadata: Metadata): Headers {
-  const headers = new Headers();
-  for (const [name, values] of Object.entries(metadata.toHttp2Headers())) {
-    if (values === undefined || name.startsWith(":")) continue;
-    for (const value of Array.isArray(values) ? values : [values]) headers.append(name, String(value));
-  }
-  return headers;
 }

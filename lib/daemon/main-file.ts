@@ -96,16 +96,15 @@ export class MainFile {
   }
 
   async #rereadNow(): Promise<void> {
-    let what = "could not be read";
+    let what = "the main file could not be read; still using the last valid version";
     try {
       const text = await this.#read();
-      what = "is invalid";
+      what = "the main file is invalid; still using the last valid version";
       await this.#use(text);
       this.#reason = undefined;
     } catch (error) {
       const reason = messageOf(error);
-      if (reason !== this.#reason)
-        this.#log.warn(`the main file ${what}; still using the last valid version`, { reason });
+      if (reason !== this.#reason) this.#log.warn(what, { reason });
       this.#reason = reason;
     }
   }

@@ -35,8 +35,6 @@ export interface DriverFacts {
   /** A controller creates volumes; otherwise people or pods describe them and only nodes are involved. */
   readonly provisions: boolean;
   readonly expands: boolean;
-  /** A snapshot's id contains that of its volume, so both must fit into one handle. */
-  readonly snapshotsNameVolume: boolean;
   /** Parameters of classes that this driver reads, besides those of templates. */
   readonly parameters: { readonly volume: readonly string[]; readonly snapshot: readonly string[] };
   readonly territory: StorageRoots | undefined;
@@ -62,7 +60,6 @@ export const factsOf = (protocol: Protocol, family: string, more: Partial<Driver
   local: false,
   provisions: true,
   expands: true,
-  snapshotsNameVolume: false,
   parameters: { volume: [], snapshot: [] },
   territory: undefined,
   ...more,

@@ -1,7 +1,7 @@
 import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { Path } from "../schema/finding.ts";
 import { parseYaml } from "../yaml/parse.ts";
-import { partOf, type SourceDocument, secretByName } from "./document.ts";
+import { partOf, type SourceDocument } from "./document.ts";
 import { type ClassObject, listAt, type ManifestObject, mappingAt, textAt } from "./lint-input.ts";
 import type { UnreadDocument } from "./read.ts";
 import { outermost, plainFile } from "./secret-files.ts";
@@ -55,8 +55,7 @@ function mainOf(document: SourceDocument, value: Mapping, path: Path, isLocal: b
     ...(Object.keys(groups).length > 0 ? { groups } : {}),
   };
   const part = partOf(document, { driver: "proxy", proxy }, inner => [...path, ...inner.slice(1)]);
-  // Outside main, which is text here, keys with the names of secrets are secret: groups are shown.
-  return { document: { ...part, above: [...path, "main"] }, name: "proxy", role: "main" };
+  return { document: part, name: "proxy", role: "main" };
 }
 
 const connectionsOf = (document: SourceDocument, value: Mapping, path: Path): readonly UnreadDocument[] =>
@@ -69,7 +68,7 @@ function fileAt(document: SourceDocument, text: string, path: Path, role: Unread
   const name = String(path.at(-1));
   const { start, outward } = outermost(document, plainFile(document.source, document.text, name, text, path));
   const source = parseYaml(document.file, text);
-  const inner = { ...document, text, source, inside: name, start, outward, isSecret: secretByName };
+  const inner = { ...document, text, source, inside: name, start, outward };
   return { document: inner, name, role };
 }
 

@@ -17,10 +17,6 @@ export interface SourceDocument {
   readonly outward: (position: Position) => Position | undefined;
   /** The position in `file` where the document starts. */
   readonly start: Position;
-  /** The path of a part in the whole document. */
-  readonly above?: Path;
-  /** Whether the value at a path of the whole document must not be printed. */
-  readonly isSecret: (path: Path) => boolean;
 }
 
 /** A problem of a document; its position refers to the document's own text. */
@@ -29,14 +25,7 @@ export interface DocumentDiagnostic {
   readonly diagnostic: Diagnostic;
 }
 
-/** Words in names of secret keys, for keys without a schema. */
-const secretName = /pass|secret|token|api_?key|private_?key|credential|mutual|^user$|^key$/i;
-
-/** Whether a key on the path has a name that suggests a secret. */
-export const secretByName = (path: Path): boolean =>
-  path.some(step => typeof step === "string" && secretName.test(step));
-
-/** A document of a file given by the user, without a schema that knows its secrets. */
+/** A document of a file given by the user. */
 export const documentOf = (file: string, text: string, source: YamlSource): SourceDocument => ({
   file,
   text,
@@ -44,7 +33,6 @@ export const documentOf = (file: string, text: string, source: YamlSource): Sour
   inside: "",
   outward: position => position,
   start: { line: 1, column: 1 },
-  isSecret: secretByName,
 });
 
 /** A part of a document, or a value made from it, as a document; `outer` converts paths of the value to those of the document. */
@@ -55,7 +43,6 @@ export const partOf = (document: SourceDocument, value: Mapping, outer: (path: P
     value,
     position: (inner, what) => document.source.position(outer(inner), what),
   },
-  isSecret: secretByName,
 });
 
 /** The name of the connection in a file of this name. */

@@ -56,9 +56,7 @@ export function addInput(input: Input, found: FoundObjects): void {
   if (role === "given" && sizeOf(found) === before && !isOtherManifest(sources)) {
     const message = "not a file of csimux: expected a configuration, a class or a Secret of connection files";
     const fix = 'start a connection file with "driver: <name>"';
-    found.diagnostics.push(
-      report({ ...document, isSecret: () => true }, readingRules["nothing-to-check"], [], message, fix),
-    );
+    found.diagnostics.push(report(document, readingRules["nothing-to-check"], [], message, fix));
   }
 }
 

@@ -92,7 +92,7 @@ function problemsInText({ first, all }: TextGroup): readonly LintProblem[] {
   const excerptOf = new Map<SourceDocument, ReturnType<typeof excerpts>>();
   return limited(suppressed(first.file, first.text, [...documentOf.keys()], ruleIds)).map(diagnostic => {
     const document = documentOf.get(diagnostic) ?? first;
-    const excerpt = excerptOf.get(document) ?? excerpts(document);
+    const excerpt = excerptOf.get(document) ?? excerpts(document.text);
     excerptOf.set(document, excerpt);
     const { line, column, path, message, fix } = diagnostic;
     const outer = document.outward({ line, column });

@@ -2,7 +2,7 @@ import { isMapping, type Mapping } from "../core/mapping.ts";
 import type { Path } from "../schema/finding.ts";
 import { parseYaml } from "../yaml/parse.ts";
 import { chartParts } from "./chart.ts";
-import { type DocumentDiagnostic, nameOf, partOf, type SourceDocument, secretByName } from "./document.ts";
+import { type DocumentDiagnostic, nameOf, partOf, type SourceDocument } from "./document.ts";
 import { needsNoSection } from "./facts.ts";
 import { installs, releaseValues } from "./gitops.ts";
 import { chartBelow, type DocumentKind, helmBelow, isConfiguration, kindOf, kindOfText } from "./kinds.ts";
@@ -74,7 +74,7 @@ function inText(document: SourceDocument, path: Path, value: Mapping | string) {
   const source = parseYaml(document.file, value);
   const file = outermost(document, plainFile(document.source, document.text, String(path.at(-1)), value, path));
   const { start, outward, name: inside } = file;
-  const inner = { ...document, text: value, source, inside, start, outward, isSecret: secretByName };
+  const inner = { ...document, text: value, source, inside, start, outward };
   const whole = isMapping(source.value) ? source.value : {};
   return { document: inner, path: [], value: whole, kind: kindOf(whole) };
 }
@@ -112,10 +112,8 @@ function addHelm(outer: SourceDocument, whole: Mapping, path: Path, found: Found
   found.candidates.push({ document: below(document, ["driver", "config"], config), name: "proxy", role: "main" });
 }
 
-const below = (document: SourceDocument, path: Path, value: Mapping): SourceDocument => ({
-  ...partOf(document, value, inner => [...path, ...inner]),
-  above: [...(document.above ?? []), ...path],
-});
+const below = (document: SourceDocument, path: Path, value: Mapping): SourceDocument =>
+  partOf(document, value, inner => [...path, ...inner]);
 
 function addChart(document: SourceDocument, whole: Mapping, path: Path, found: FoundObjects): void {
   const key = chartBelow(whole);
@@ -137,8 +135,7 @@ function addSealed(value: Mapping, found: FoundObjects): void {
 
 function addSecret({ document, value, path }: ManifestObject, found: FoundObjects): void {
   addFiles(document, secretFiles(document.source, document.text, value, path), found);
-  // Everything in a Secret is secret, and base64 does not hide it.
-  for (const diagnostic of secretEntries({ ...document, isSecret: () => true }, value, path)) {
+  for (const diagnostic of secretEntries(document, value, path)) {
     found.documents++;
     found.diagnostics.push(diagnostic);
   }
@@ -154,7 +151,7 @@ function addFiles(document: SourceDocument, files: readonly SecretFile[], found:
   const folder = parsed.some(({ kind }) => kind === "connection");
   for (const { name, text, start, outward, source, kind } of parsed) {
     if (!isConfiguration(kind)) continue;
-    const inner = { ...document, text, source, inside: name, outward, start, isSecret: secretByName };
+    const inner = { ...document, text, source, inside: name, outward, start };
     // A Secret with only this file is that of democratic-csi's chart: its file may configure one driver.
     const isMain = name === chartFile && parsed.length === 1;
     found.candidates.push({

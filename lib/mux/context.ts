@@ -34,8 +34,6 @@ export interface RouterSettings {
   readonly single: string | undefined;
   /** Whether an unfiltered listing fails or is incomplete if a connection does not answer. */
   readonly listing: "complete" | "partial";
-  /** Whether nodes know a new address for this host of older contexts. */
-  readonly isMapped: (host: string) => boolean;
 }
 
 /** What all operations of the router share; one per process. */

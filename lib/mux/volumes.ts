@@ -1,10 +1,8 @@
 import { type Capability, firstUnmet, type Segments } from "../core/access.ts";
-import { addressesIn, foreignAddress, foreignAddressRemedy } from "../core/addresses.ts";
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import type { Call } from "../core/call.ts";
 import { CsiError, hasCode } from "../core/errors.ts";
 import { encodeHandle, type Handle } from "../core/handle.ts";
-import { Said } from "../core/log.ts";
 import { mkfsContext } from "../core/mkfs-options.ts";
 import { volumeName } from "../core/name.ts";
 import type { Context, Volume, VolumeSpec } from "../drivers/driver.ts";
@@ -37,7 +35,6 @@ export class Volumes {
   readonly #context: RouterContext;
   readonly #health: HealthMonitor;
   readonly #selection: MemberSelection;
-  readonly #said = new Said();
 
   constructor(context: RouterContext, health: HealthMonitor) {
     this.#context = context;
@@ -127,7 +124,7 @@ export class Volumes {
     const handle = this.#context.handles.known(id, "volume");
     const named = parameters["connection"];
     using lease = await this.#context.connections.lease(handle.connection, "retry");
-    this.#compare(handle.connection, id, context, (await this.#read(lease.connection, handle.id, call)).context, call);
+    await this.#read(lease.connection, handle.id, call);
     if (named && !(await this.#context.groups.leads(named, handle.connection)))
       return `the parameters name "${named}", but the volume is on connection "${handle.connection}"`;
     if (Object.keys(context).length > 0 && !context["node_attach_driver"])
@@ -165,12 +162,6 @@ export class Volumes {
       if (Object.keys(properties).length > 0) return await this.#context.calls.make(lease.connection, modify);
       await this.#read(lease.connection, handle.id, own);
     });
-  }
-
-  /** Warns about a context with addresses of an earlier time, each text once: the volume may still be used there. */
-  #compare(connection: string, volumeId: string, context: Context, now: Context, call: Call): void {
-    const text = foreignAddress(connection, context, addressesIn(now), this.#context.settings().isMapped);
-    if (text !== undefined && this.#said.isNew(text)) call.log.warn(`${text}; ${foreignAddressRemedy}`, { volumeId });
   }
 
   #named(connection: string | undefined): string {

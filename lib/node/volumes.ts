@@ -9,7 +9,6 @@ import type { Answers } from "../io/dial.ts";
 import type { CommandRunner } from "../io/runner.ts";
 import type { Attachers } from "./attach/attachers.ts";
 import type { Disks } from "./disks/disk-filesystems.ts";
-import { type ForeignAddress, ForeignAddresses } from "./foreign-addresses.ts";
 import { type StorageHealth, StorageHealthMonitor, VolumeHealthMonitor } from "./health/monitor.ts";
 import { type VolumeMeasurement, VolumeStats } from "./health/usage.ts";
 import { type InlineProvisioner, InlineVolumes, isInline } from "./inline.ts";
@@ -46,7 +45,6 @@ export interface NodePorts {
   readonly host: CommandRunner;
   /** Returns the flags for every mount of a volume: `node.mount.mount_flags` of its connection or of the main file. */
   readonly mountFlags: (volumeId: string) => Promise<readonly string[]>;
-  readonly foreignAddress: ForeignAddress;
   /** The most volumes that are staged at once; undefined: as many as fit. */
   readonly maxVolumes?: number | undefined;
   readonly attachers: Attachers;
@@ -84,7 +82,6 @@ export class NodeVolumes {
   readonly #locks = new TryLocks();
   readonly #parts: NodeParts;
   readonly #staging: VolumeStaging;
-  readonly #foreign: ForeignAddresses;
   readonly #publishing: VolumePublishing;
   readonly #inline: InlineVolumes | undefined;
   readonly #monitor: VolumeHealthMonitor;
@@ -102,7 +99,6 @@ export class NodeVolumes {
     answers,
     health,
     mountFlags,
-    foreignAddress,
     maxVolumes,
     ...ports
   }: NodePorts) {
@@ -111,7 +107,6 @@ export class NodeVolumes {
     const ownership = new MountOwnership(records, drivers);
     this.#parts = { ...ports, mounts, records, ownership, targets: semaphores(1) };
     this.#staging = new VolumeStaging(this.#parts, mountFlags, maxVolumes);
-    this.#foreign = new ForeignAddresses(foreignAddress);
     this.#publishing = new VolumePublishing(this.#parts);
     this.#inline = inline && new InlineVolumes(inline.maker, mounts, ownership, inline.folder);
     const storages = new StorageHealthMonitor(ports.attachers, answers, health.holdMs);
@@ -143,10 +138,7 @@ export class NodeVolumes {
   /** Stages a volume. Also throws "already-exists", "failed-precondition" and "not-found" (CSI NodeStageVolume). */
   async stage(request: StageRequest, call: Call): Promise<void> {
     const stagingPath = checkedPath(request.stagingPath, "staging_target_path");
-    const { volumeId, context } = request;
-    await this.#hold(volumeId, stagingPath, () =>
-      this.#foreign.during(volumeId, context, call, () => this.#staging.stage({ ...request, stagingPath }, call)),
-    );
+    await this.#hold(request.volumeId, stagingPath, () => this.#staging.stage({ ...request, stagingPath }, call));
   }
 
   /** Succeeds if nothing is staged. Throws "failed-precondition" while the volume is published (NodeUnstageVolume). */

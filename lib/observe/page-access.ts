@@ -3,8 +3,7 @@ import { isIPv4 } from "node:net";
 import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { RepeatedLines } from "../core/log.ts";
-import type { ClientRequest } from "./page-request.ts";
-import type { HttpPage } from "./page-server.ts";
+import type { ClientRequest, HttpPage } from "./page-server.ts";
 
 /** The shortest token accepted, in characters. */
 const shortest = 16;
@@ -17,7 +16,7 @@ export const isLoopback = (host: string): boolean =>
   /^(?:localhost|\[::1\])$/i.test(host) || (host.startsWith("127.") && isIPv4(host));
 
 /** Why a request is refused; undefined if it is not. */
-export type Gate = (request: Pick<ClientRequest, "headers" | "from">) => Promise<HttpPage | undefined>;
+export type Gate = (request: ClientRequest) => Promise<HttpPage | undefined>;
 
 /**
  * Admits requests with the token, as a bearer token (RFC 6750) or as the password of any user (RFC 7617), which browsers ask

@@ -4,14 +4,14 @@ import type { Socket } from "node:net";
 /** How long a client may take to send its request, and again to read the answer, in milliseconds. */
 const clientMs = 10_000;
 
-/** The most connections at once, where the process may have enough descriptors: 6 KiB each without a request. */
-const mostConnections = 4_096;
+/** The most connections at once, if the process may have enough descriptors: each may hold 16 KiB of a request. */
+const mostConnections = 1_024;
 
 /** The most bytes of answers that clients may not have read, of all connections together. */
 const mostUnread = 8 << 20;
 
-/** The most bytes of unfinished requests, of all connections together. */
-const mostHeld = 4 << 20;
+/** The most bytes that a client may send after its request. */
+const mostAfter = 16 << 10;
 
 /** How many connections are closed in one go, which takes 0.1 ms each: thousands expire together if they came together. */
 const closedAtOnce = 32;
@@ -39,8 +39,6 @@ export class Clients {
   readonly #answered = new Map<Socket, number>();
   readonly #unread = new Map<Socket, number>();
   #unreadBytes = 0;
-  readonly #held = new Map<Socket, number>();
-  #heldBytes = 0;
   readonly #sweep: ReturnType<typeof setInterval>;
 
   readonly #now: () => number;
@@ -64,35 +62,34 @@ export class Clients {
     if (isFull) this.close(oldest);
   }
 
-  /** Notes the bytes of an unfinished request. False if there are too many, of all clients together. */
-  hold(socket: Socket, bytes: number): boolean {
-    this.#heldBytes += bytes - (this.#held.get(socket) ?? 0);
-    this.#held.set(socket, bytes);
-    return this.#heldBytes <= mostHeld;
+  /** Its request is complete; what it sends from now on is not read. False for a further request. */
+  asked(socket: Socket): boolean {
+    if (!this.#asking.delete(socket)) return false;
+    let after = 0;
+    socket.removeAllListeners("data");
+    // A client may end its side after its request, and still reads the answer.
+    socket.removeAllListeners("end");
+    socket.on("data", chunk => {
+      after += chunk.length;
+      if (after > mostAfter) this.close(socket);
+    });
+    return true;
   }
 
-  /** Its request is complete. */
-  asked(socket: Socket): void {
-    this.#asking.delete(socket);
-    this.#heldBytes -= this.#held.get(socket) ?? 0;
-    this.#held.delete(socket);
-  }
-
-  /** Sends the answer; without effect if the client has left. */
-  answer(socket: Socket, bytes: Buffer): void {
+  /** It is being sent an answer of this many bytes. */
+  answered(socket: Socket, bytes: number): void {
     if (!this.#open.has(socket)) return;
     this.#answered.set(socket, this.#now() + clientMs);
-    this.#unread.set(socket, bytes.length);
-    this.#unreadBytes += bytes.length;
+    this.#unread.set(socket, bytes);
+    this.#unreadBytes += bytes;
     for (const oldest of this.#answered.keys()) {
       if (this.#unreadBytes <= mostUnread || oldest === socket) break;
       this.close(oldest);
     }
-    socket.end(bytes);
   }
 
   close(socket: Socket): void {
-    this.asked(socket);
+    this.#asking.delete(socket);
     this.#answered.delete(socket);
     this.#unreadBytes -= this.#unread.get(socket) ?? 0;
     this.#unread.delete(socket);

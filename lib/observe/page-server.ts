@@ -1,12 +1,18 @@
-import { STATUS_CODES } from "node:http";
+import { createServer as createHttpServer, type IncomingMessage, type ServerResponse } from "node:http";
 import { createServer } from "node:net";
 import { setImmediate } from "node:timers/promises";
 import type { Log } from "../core/call.ts";
 import { CsiError, detailOf, errnoOf } from "../core/errors.ts";
 import { Clients, connectionLimit } from "./page-clients.ts";
-import { type ClientRequest, receive } from "./page-request.ts";
 
 const plain = "text/plain; charset=utf-8";
+
+/** What pages need of a request. */
+export interface ClientRequest {
+  readonly headers: { readonly host?: string | undefined; readonly authorization?: string | undefined };
+  /** The address of the client, or of the proxy before it. */
+  readonly from: string;
+}
 
 /** The response to a GET. */
 export interface HttpPage {
@@ -25,7 +31,8 @@ export type Pages = Readonly<Record<string, (request: ClientRequest) => Promise<
  * the system chooses one. If generating a page fails, it is logged and answered with 500. Throws "failed-precondition"
  * if the address cannot be used; `what` names the purpose in its message.
  *
- * Each connection gets one answer: node:http of the engine starts every request that a connection has sent, without a limit.
+ * node:http parses the requests of sockets that are accepted here: its own listener in Bun 1.4.5 neither counts nor ends
+ * clients that send nothing. Each connection gets one answer: node:http starts every request of a connection, without a limit.
  */
 export async function servePages(
   what: string,
@@ -34,17 +41,22 @@ export async function servePages(
   log: Log,
 ): Promise<{ readonly port: number; readonly close: () => void }> {
   const clients = new Clients(await connectionLimit());
+  const parser = createHttpServer({ requireHostHeader: false, keepAlive: false }, (request, response) => {
+    const { socket } = request;
+    // Not `destroy`, which would take the answer to the first request with it.
+    if (!clients.asked(socket)) return;
+    response.on("error", () => clients.close(socket));
+    void answerTo(request, pages, log).then(page => {
+      clients.answered(socket, Buffer.byteLength(page.text));
+      send(response, page);
+    });
+  });
+  parser.on("clientError", (_error, socket) => {
+    if (socket.writable) socket.end("HTTP/1.1 400 Bad Request\r\nConnection: close\r\n\r\n");
+  });
   const server = createServer({ allowHalfOpen: true }, socket => {
     clients.add(socket);
-    receive(
-      socket,
-      bytes => clients.hold(socket, bytes),
-      async request => {
-        clients.asked(socket);
-        clients.answer(socket, request ? await answerTo(request, pages, log) : responseOf(misread));
-      },
-      () => clients.close(socket),
-    );
+    parser.emit("connection", socket);
   });
   await new Promise<void>((resolve, reject) => {
     server.once("error", cause => {
@@ -82,41 +94,28 @@ export function shared<T>(make: () => Promise<T>): () => Promise<T> {
   };
 }
 
-const misread: HttpPage = { status: 400, text: "this is not a request of HTTP/1.1\n" };
-
 /** Never rejects, because no caller awaits it. */
-async function answerTo(request: ClientRequest, pages: Pages, log: Log): Promise<Buffer> {
-  const { method, path } = request;
+async function answerTo(request: IncomingMessage, pages: Pages, log: Log): Promise<HttpPage> {
+  const { method, url = "", rawHeaders, headers, socket } = request;
+  // A header that occurs twice could be read differently by a proxy.
+  const names = rawHeaders.filter((_, index) => index % 2 === 0).map(each => each.toLowerCase());
+  if (["host", "authorization"].some(name => names.indexOf(name) !== names.lastIndexOf(name)))
+    return { status: 400, text: "a header occurs twice\n" };
+  const path = url.replace(/\?.*$/, "");
   const page = Object.hasOwn(pages, path) ? pages[path] : undefined;
   if ((method !== "GET" && method !== "HEAD") || !page)
-    return responseOf({ status: 404, text: `csimux serves GET ${Object.keys(pages).join(" and ")} here\n` });
+    return { status: 404, text: `csimux serves GET ${Object.keys(pages).join(" and ")} here\n` };
   try {
-    const response = responseOf(await page(request));
-    // RFC 9110: the same header, and no content.
-    return method === "HEAD" ? response.subarray(0, response.indexOf("\r\n\r\n") + 4) : response;
+    const { host, authorization } = headers;
+    return await page({ headers: { host, authorization }, from: socket.remoteAddress ?? "" });
   } catch (error) {
     log.error("cannot generate a page", { page: path, reason: detailOf(error) });
-    return responseOf({ status: 500, text: "cannot generate the page; see the log of csimux\n" });
+    return { status: 500, text: "cannot generate the page; see the log of csimux\n" };
   }
 }
 
-/** Pages that several clients get are written once. */
-const written = new WeakMap<HttpPage, Buffer>();
-
-/** An answer of HTTP/1.1 (RFC 9112). */
-function responseOf(page: HttpPage): Buffer {
-  const known = written.get(page);
-  if (known) return known;
-  const { status, contentType = plain, headers, text } = page;
-  const all = {
-    "Content-Type": contentType,
-    ...headers,
-    Date: new Date().toUTCString(),
-    "Content-Length": Buffer.byteLength(text),
-    Connection: "close",
-  };
-  const lines = Object.entries(all).map(([name, value]) => `${name}: ${value}\r\n`);
-  const bytes = Buffer.from(`HTTP/1.1 ${status} ${STATUS_CODES[status] ?? ""}\r\n${lines.join("")}\r\n${text}`);
-  written.set(page, bytes);
-  return bytes;
+function send(response: ServerResponse, { status, contentType = plain, headers, text }: HttpPage): void {
+  const own = { "Content-Length": Buffer.byteLength(text), Connection: "close" };
+  response.writeHead(status, { "Content-Type": contentType, ...headers, ...own });
+  response.end(text);
 }

@@ -1,7 +1,6 @@
 import type { GenericSchema } from "valibot";
 import { isMapping, type Mapping } from "../core/mapping.ts";
 import { failure, type Path, type SchemaFinding, warning } from "./finding.ts";
-import { meant, nearest } from "./nearest.ts";
 import { holdsPlaceholder, isPlaceholder } from "./parts.ts";
 import { aboutOf, shapeOf } from "./shape.ts";
 import { unrecognizedKey, type Work } from "./unknown-keys.ts";
@@ -29,7 +28,7 @@ function normalized(schema: GenericSchema, value: unknown, path: Path, work: Wor
   if (isMapping(value)) {
     if (shape.kind === "mapping") return normalizedMapping(schema, shape.keys, value, path, work);
     if (shape.kind === "free-mapping") {
-      work.findings.push(...misspeltKeys(aboutOf(schema).familiar ?? [], value, path), ...lostKeys(value, path));
+      work.findings.push(...lostKeys(value, path));
       return normalizedFree(shape.value, value, path, work);
     }
     return value;
@@ -56,17 +55,6 @@ function normalizedEither(
   const wanted = isMapping(value) ? ["mapping", "free-mapping"] : Array.isArray(value) ? ["list"] : [];
   const option = options.find(each => wanted.includes(shapeOf(each).kind));
   return option ? normalized(option, value, path, work) : normalizedScalar(schema, value, path, work);
-}
-
-/** Free keys that are probably misspelt: not usual, but similar to a usual one. */
-function misspeltKeys(familiar: readonly string[], value: Mapping, path: Path): readonly SchemaFinding[] {
-  if (familiar.length === 0) return [];
-  return Object.keys(value).flatMap(key => {
-    const near = familiar.includes(key) ? undefined : nearest(key, familiar);
-    if (near === undefined || Object.hasOwn(value, near)) return [];
-    const message = `unknown option "${key}" is passed through unchanged`;
-    return [warning("unusual-key", [...path, key], message, meant(near), "key")];
-  });
 }
 
 /** Free keys that valibot leaves out without a word (1.5, utils/_isValidObjectKey). */

@@ -12,8 +12,6 @@ export interface About {
   readonly example?: unknown;
   /** The value is never printed. The key may also be given as `<key>File`, a path whose content is the value. */
   readonly secret?: true;
-  /** The usual keys of a mapping with free keys; another key that resembles one of these causes a warning. */
-  readonly familiar?: readonly string[];
   /** False for templates and patterns: `${env:NAME}` is not expanded in them. */
   readonly expand?: false;
   /** What a value in a file means that is written otherwise; undefined for any other value. */

@@ -172,6 +172,24 @@ test("of an invalid YAML file, a bundle shows only the keys, and of a mistyped k
   expect(text).toContain("pasword: ***");
 });
 
+test("a bundle shows no secret that YAML takes for something else, nor a comment or a login", async () => {
+  mainFile();
+  const files = {
+    anchor: "  password: &planted1x\n",
+    tag: "  password: !planted2x\n",
+    mapping: "  password: {planted3x}\n",
+    beside: "  { host: nas.lan, password:planted0x }\n",
+    glued: "  inner: {password:planted4x}\n",
+    lines: "  password: |\n    planted5x\n    planted6x\n",
+    login: 'zfs:\n  datasetProperties: { "a:b": https://user:planted7x@nas.lan } # planted8x\n',
+  };
+  for (const [name, more] of Object.entries(files))
+    connection(name, `driver: freenas-api-nfs\nhttpConnection:\n${more}`);
+  const text = await bundle();
+  expect(text).not.toContain("planted");
+  expect(text).toContain("a:b: https://***@nas.lan");
+});
+
 test("secrets that come from the environment are masked by their values", async () => {
   mainFile();
   connection("nas", { driver: "freenas-api-nfs", httpConnection: { host: "nas.lan", apiKey: "${env:NAS_KEY}" } });

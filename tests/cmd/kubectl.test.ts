@@ -19,7 +19,7 @@ describe("kubectl csimux runs csimux in its pods", () => {
     ];
     const { code, out, err, calls } = await run(["status", "--context", "prod", "-o", "json"], answers);
     expect([code, out, err]).toEqual([1, "{}", ""]);
-    expect(calls.at(-1)?.argv).toEqual([
+    expect(calls.map(({ argv }) => argv)).toContainEqual([
       ...["--context", "prod", "exec", "-n", "storage", "csimux-controller-1", "-c", "csimux", "--"],
       ...["csimux", "status", "-o", "json"],
     ]);

@@ -86,7 +86,7 @@ export function copyProcess({
     configured: async () => groups ?? new Map(),
     settings: () => ({
       policy: { match: "lenient", report: "all", honourPreferred: "off", prefix: "t.example" },
-      ...{ legacyConnection, single: undefined, listing: "complete", isMapped: () => false },
+      ...{ legacyConnection, single: undefined, listing: "complete" },
     }),
     log,
     times: { look, capacity: 5_000 },

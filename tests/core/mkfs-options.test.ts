@@ -7,6 +7,7 @@ test.each([
   ["ext4", "  -m1\n-i 65536 ", 3],
   ["ext3", "-b 4096 -L data-1", 4],
   ["xfs", "-m reflink=0,rmapbt=1 -d su=64k,sw=4 -i size=1024", 6],
+  ["xfs", "-i maxpct=1", 2],
   ["btrfs", "--nodesize=16k -m single -O ^no-holes,quota --csum xxhash", 7],
   ["vfat", "   ", 0],
 ])("mkfs of %s takes %p", (type, text, words) => {
@@ -18,6 +19,7 @@ test.each([
   ["a journal instead of a file system", "ext4", "-O journal_dev"],
   ["a feature with which a mounted file system cannot grow", "ext4", "-O extent,sparse_super2"],
   ["a superblock alone", "ext4", "-S"],
+  ["a feature that hardly anybody needs", "ext4", "-O bigalloc"],
   ["force", "ext4", "-F"],
   ["a dry run", "ext4", "-n"],
   ["its own UUID", "ext4", "-U 5f3c2b1a-0000-4000-8000-000000000000"],

@@ -19,6 +19,7 @@ import {
   Metadata,
   type ServiceError,
 } from "@grpc/grpc-js";
+import type { CallContext } from "../../lib/csi/context.ts";
 import { Identity, SnapshotMetadata } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { GrpcServer } from "../../lib/csi/server.ts";
 import { pause } from "../waiting.ts";
@@ -40,6 +41,9 @@ export interface Rig {
   /** Stops the server, closes the clients and removes the folder. */
   end(): Promise<void>;
 }
+
+/** What a client sent with a call, by the context that its handler gets. */
+export const metadataOf = (context: object): Metadata => (context as CallContext).metadata;
 
 export const temporaryFolder = (): string => mkdtempSync(join(tmpdir(), "csimux-wire-"));
 

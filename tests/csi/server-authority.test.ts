@@ -18,7 +18,7 @@ import {
   settings,
   spelledAuthority,
 } from "./raw.ts";
-import { call, connectTo, gate, type Rig, startRig, stream, until } from "./rig.ts";
+import { call, connectTo, gate, metadataOf, type Rig, startRig, stream, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
 
@@ -32,7 +32,7 @@ async function serve(): Promise<Rig> {
   rig = await startRig(
     {
       probe: () => ({ ready: true }),
-      getPluginInfo: (_request, { requestHeader }) => ({ name: requestHeader.get("x-ask") ?? "" }),
+      getPluginInfo: (_request, context) => ({ name: String(metadataOf(context).get("x-ask")[0]) }),
     },
     {
       async *getMetadataAllocated() {

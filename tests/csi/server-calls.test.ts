@@ -7,7 +7,7 @@ import { CsiError } from "../../lib/core/errors.ts";
 import { Identity } from "../../lib/csi/gen/csi/v1/csi_pb.ts";
 import { flag, frameType, makeFrame, preface } from "../../lib/csi/http2/http2-frames.ts";
 import { acknowledge, answered, block, body, named, raw, settings } from "./raw.ts";
-import { call, gate, type Rig, startRig, until } from "./rig.ts";
+import { call, gate, metadataOf, type Rig, startRig, until } from "./rig.ts";
 
 const { probe, getPluginInfo } = Identity.method;
 
@@ -58,7 +58,7 @@ describe("a call", () => {
   });
 
   test("sees request headers", async () => {
-    const { client } = await serve(({ requestHeader }) => ({ ready: requestHeader.get("x-ask") === "question" }));
+    const { client } = await serve(context => ({ ready: metadataOf(context).get("x-ask")[0] === "question" }));
     const metadata = new Metadata();
     metadata.set("x-ask", "question");
     expect((await call(client(), probe, {}, { metadata })).answer?.ready).toBe(true);

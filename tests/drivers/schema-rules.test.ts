@@ -196,12 +196,6 @@ const bad: readonly Row[] = [
   ["smb-client", ["smb", "shareBasePath"], "k8s/../x", ["invalid-value smb.shareBasePath"]],
   ["smb-client", ["smb", "shareBasePath"], "\\\\files\\k8s", ["invalid-value smb.shareBasePath"]],
   ["zfs-generic-nfs", ["zfs", "datasetProperties", "Comment"], "x", ["invalid-value zfs.datasetProperties.Comment"]],
-  [
-    "zfs-generic-nfs",
-    ["zfs", "datasetProperties", "recordsise"],
-    "x",
-    ["unusual-key zfs.datasetProperties.recordsise"],
-  ],
   ["zfs-generic-nfs", ["zfs", "detachedSnapshots"], false, ["ignored-key zfs.detachedSnapshots"]],
   ["zfs-generic-nfs", ["nfs", "shareAllowedHosts"], [], ["ignored-key nfs.shareAllowedHosts"]],
   [
@@ -209,12 +203,6 @@ const bad: readonly Row[] = [
     ["iscsi", "shareStrategyTargetCli", "block", "attributes", "emulate tpu"],
     1,
     ['invalid-value iscsi.shareStrategyTargetCli.block.attributes."emulate tpu"'],
-  ],
-  [
-    "zfs-generic-nvmeof",
-    ["nvmeof", "shareStrategyNvmetCli", "subsystem", "attributes", "cntlid_mim"],
-    1,
-    ["unusual-key nvmeof.shareStrategyNvmetCli.subsystem.attributes.cntlid_mim"],
   ],
   ["freenas-iscsi", ["iscsi", "shareStrategy"], "targetCli", ["ignored-key iscsi.shareStrategy"]],
   ["objectivefs", ["objectivefs", "env", "A-B"], "x", ["invalid-value objectivefs.env.A-B"]],

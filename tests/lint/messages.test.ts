@@ -211,8 +211,10 @@ describe("mistakes in the syntax are reported where they are", () => {
 });
 
 describe("the excerpt of a line", () => {
-  test("is a mistyped key with its value where no secret can be meant", () => {
-    expect(seen(check(edited("nfs-client", "shareHost", "shareHsot")))).toContain("shareHsot: nas.example.org");
+  test("is a key without its value, which may be a secret", () => {
+    expect(seen(check(edited("nfs-client", "shareHost", "shareHsot")))).toContain(
+      "    |   shareHsot: ***\n    |   ^\n",
+    );
     for (const typo of ["pasword", "passwrod", "Password", "passw"])
       expect(seen(check(edited("freenas-nfs", "  password", `  ${typo}`)))).not.toContain("correct horse");
   });

@@ -3,8 +3,11 @@ import { connections } from "./cases/connections.ts";
 import { main } from "./cases/good.ts";
 import { check, seen } from "./checking.ts";
 
-/** Mappings whose keys are the user's own. */
-const free = /^\s*(?:fast|both|allow_any_host|OBJECTSTORE|ENDPOINT|SECRET_KEY|OBJECTIVEFS_PASSPHRASE)$/;
+/** Mappings whose keys are the user's own, or those of another program. */
+const free: ReadonlySet<string> = new Set([
+  ...["fast", "both", "allow_any_host", "OBJECTSTORE", "ENDPOINT", "SECRET_KEY", "OBJECTIVEFS_PASSPHRASE"],
+  ...["authentication", "generate_node_acls", "cache_dynamic_acls", "demo_mode_write_protect"],
+]);
 
 const key = /^(\s*(?:- )?)([A-Za-z_][\w-]*)(:.*)$/;
 
@@ -13,7 +16,7 @@ function* mistyped(text: string): Iterable<{ line: number; name: string; typo: s
   const lines = text.split("\n");
   for (const [index, content] of lines.entries()) {
     const [, before = "", name = "", after = ""] = key.exec(content) ?? [];
-    if (name.length < 4 || free.test(name)) continue;
+    if (name.length < 4 || free.has(name)) continue;
     const middle = name.length >> 1;
     const swapped = name.slice(0, middle - 1) + name[middle] + name[middle - 1] + name.slice(middle + 1);
     for (const typo of [name.slice(0, middle) + name.slice(middle + 1), swapped]) {

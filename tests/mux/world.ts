@@ -26,7 +26,6 @@ export function muxWorld(
     legacyConnection: undefined,
     single: undefined,
     listing: "complete",
-    isMapped: () => false,
   };
   const open = (name: string, text: string): Connection => {
     const memory = memories.get(name);

@@ -159,7 +159,7 @@ export class Lab {
     const known = attachers(this.ports(runner));
     const disks = this.disks(runner);
     const drivers = [{ name: "csimux" }, { name: "org.old", connection: "c1" }];
-    const ofFile = { mountFlags: async () => [], foreignAddress: async () => undefined };
+    const ofFile = { mountFlags: async () => [] };
     const ports = { drivers, runner, host: runner, ...ofFile, attachers: known, disks };
     const health = { everyMs: 0, holdMs: 0, elsewhere: async () => [] };
     const answers = async () => true;

@@ -66,6 +66,29 @@ test("of many requests that one connection sends at once, the first is answered,
   });
 }, 60_000);
 
+test("a client that sends on while its answer is made is closed; one that only ends its side gets the answer", async () => {
+  let begun = 0;
+  let finish = (): void => {};
+  const waiting = new Promise<void>(resolve => {
+    finish = resolve;
+  });
+  const pages = {
+    "/": async (): Promise<HttpPage> => {
+      begun++;
+      await waiting;
+      return { status: 200, text: "at last\n" };
+    },
+  };
+  await serving(pages, async client => {
+    const ended = client("");
+    ended.socket.end(get);
+    expect(await client(get.repeat(100_000)).closed).toBe("");
+    finish();
+    expect(await ended.closed).toContain("at last");
+    expect(begun).toBe(2);
+  });
+}, 60_000);
+
 test("clients that send nothing, or half a request, keep no one else out", async () => {
   await serving(ok, async (client, url) => {
     const silent = Array.from({ length: 600 }, (_, at) => client(at % 2 === 0 ? "" : "GET / HT"));
@@ -104,7 +127,7 @@ test("clients that do not read their answers keep no one out: with one connectio
   for (const each of sockets.slice(0, 3)) {
     clients.add(each);
     clients.asked(each);
-    clients.answer(each, Buffer.from("answer"));
+    clients.answered(each, 6);
   }
   clients.add(sockets[3] as Socket);
   expect(isOpen()).toBe("-xxxx");
@@ -114,7 +137,7 @@ test("clients that do not read their answers keep no one out: with one connectio
   clients.closeAll();
 });
 
-test("a client has ten seconds for its request; unfinished requests have a limit together", async () => {
+test("a client has ten seconds for its request", async () => {
   let now = 0;
   const clients = new Clients(3, () => now);
   const [first, second] = [new Socket(), new Socket()];
@@ -131,13 +154,6 @@ test("a client has ten seconds for its request; unfinished requests have a limit
   expect(second.destroyed).toBe(false);
   now = 16_000;
   expect(await isGone(second)).toBe(true);
-  const [fourth, fifth] = [new Socket(), new Socket()];
-  for (const each of [fourth, fifth]) clients.add(each);
-  expect(clients.hold(fourth, 3 << 20)).toBe(true);
-  expect(clients.hold(fourth, (3 << 20) + 1)).toBe(true);
-  expect(clients.hold(fifth, 1 << 20)).toBe(false);
-  clients.close(fourth);
-  expect(clients.hold(fifth, 3 << 20)).toBe(true);
   clients.closeAll();
 }, 60_000);
 
@@ -147,7 +163,7 @@ test("of answers that are not read, the oldest are given up when there are too m
   const answers = sockets.map(each => {
     clients.add(each);
     clients.asked(each);
-    clients.answer(each, Buffer.alloc(3 << 20));
+    clients.answered(each, 3 << 20);
     return sockets.map(other => (other.destroyed ? "-" : "x")).join("");
   });
   // 8 MiB in all.
@@ -195,15 +211,15 @@ test("a request is read as HTTP/1.1 says, in any pieces; what could be read in t
     for (const each of "GET /?a=b HTTP/1.1\r\nhOsT:  x:1 \r\nAuthorization: Bearer a b\r\n\r\n")
       pieces.socket.write(each);
     expect(await pieces.closed).toMatch(
-      /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nContent-Length: 3\r\nConnection: close\r\n\r\nok\n$/,
+      /^HTTP\/1\.1 200 OK\r\n[\s\S]*\r\nContent-Length: 3\r\nConnection: close\r\n[^\n]*\r\n\r\nok\n$/,
     );
-    expect(seen).toEqual([{ method: "GET", path: "/", from, headers: { host: "x:1", authorization: "Bearer a b" } }]);
+    expect(seen).toEqual([{ from, headers: { host: "x:1", authorization: "Bearer a b" } }]);
     const wrong = [
       "hello",
-      "GET  / HTTP/1.1",
       "GET / HTTP/2",
       "GET / HTTP/1.1\r\nHost: a\r\nHOST: b",
       "GET / HTTP/1.1\r\n a: b",
+      `GET / HTTP/1.1\r\na: ${"b".repeat(1 << 20)}`,
     ];
     for (const each of wrong)
       expect([each, (await client(`${each}\r\n\r\n`).closed).slice(0, 12)]).toEqual([each, "HTTP/1.1 400"]);

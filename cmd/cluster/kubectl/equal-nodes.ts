@@ -24,7 +24,8 @@ export async function sayEqualNodes(cluster: Cluster, host: Host): Promise<numbe
     const nodes = [...new Set(all.map(({ node }) => node))];
     if (nodes.length < 2) continue;
     const remedy = "give each a name of its own (iscsi-iname, nvme gen-hostnqn) while no pod there uses a disk";
-    host.err(`${visible(`nodes ${nodes.join(", ")} are one to storage systems, by the name ${name}; ${remedy}`)}\n`);
+    const text = `nodes ${nodes.join(", ")} are one to storage systems, by the name ${name}; ${remedy}`;
+    host.err(`${visible(text)}\n`);
     code = 1;
   }
   return code;

@@ -1,4 +1,3 @@
-import { addressesIn, addressKeys, foreignAddress } from "../../../lib/core/addresses.ts";
 import { isMapping, type Mapping } from "../../../lib/core/mapping.ts";
 import { claimFinder, placeOf } from "../../../lib/core/place.ts";
 import { textAt } from "../../../lib/lint/lint-input.ts";
@@ -17,8 +16,6 @@ export interface ListedPv {
   readonly claim: string | undefined;
   /** Like `placeOf`. */
   readonly place: string | undefined;
-  /** The texts of its context that hold addresses, by key. */
-  readonly addresses: Readonly<Record<string, string>>;
 }
 
 /** What a volume is: the phase of its PersistentVolume, or one of these. "unknown": its connection could not be listed. */
@@ -36,8 +33,6 @@ export interface VolumeRow {
   readonly pv: ListedPv | undefined;
   /** What else a person should know. */
   readonly note: string | undefined;
-  /** Whether the PersistentVolume has another address than its connection. */
-  readonly isForeign?: boolean;
 }
 
 /** The PersistentVolumes of CSI drivers among the objects of a cluster. */
@@ -56,12 +51,6 @@ export const pvsIn = (objects: readonly Mapping[]): readonly ListedPv[] =>
         phase: (textAt(object, "status", "phase") ?? "unknown").toLowerCase(),
         claim: claim && `${textAt(object, "spec", "claimRef", "namespace")}/${claim}`,
         place: isMapping(attributes) ? placeOf(attributes) : undefined,
-        addresses: Object.fromEntries(
-          addressKeys.flatMap(key => {
-            const text = textAt(spec, "volumeAttributes", key);
-            return text === undefined ? [] : [[key, text]];
-          }),
-        ),
       },
     ];
   });
@@ -78,7 +67,6 @@ export function compared(
   pvs: readonly ListedPv[] | undefined,
   driver: string,
   handles: Handles,
-  isMapped: (host: string) => boolean,
 ): readonly VolumeRow[] {
   const found = pvFinder(pvs ?? []);
   const volumes = listed.flatMap(({ name, volumes: own }) => own.map(volume => ({ connection: name, volume })));
@@ -91,16 +79,13 @@ export function compared(
     const twins = [...new Set(doubled.map(({ other }) => other))];
     const isTwin = twins.some(other => used.has(`${other}/${volume.own}`));
     const state = pvs && (pv?.phase ?? (isTwin ? "twin" : "orphaned"));
-    const foreign = pv && foreignAddress(connection, pv.addresses, addressesIn(volume.context), isMapped);
     const notes = [
       ...(twins.length === 0 ? [] : [`a volume of the same name is on ${twins.join(", ")}`]),
       ...(pv && pv.handle !== volume.id ? [`used as "${pv.handle}" of ${pv.driver}`] : []),
-      ...(foreign === undefined ? [] : [foreign]),
       ...(volume.source ? [`made from ${volume.source.id}`] : []),
     ];
     const note = notes.join("; ") || undefined;
-    const isForeign = foreign !== undefined;
-    return { connection, id: volume.own, handle: volume.id, volume, state, pv, note, isForeign };
+    return { connection, id: volume.own, handle: volume.id, volume, state, pv, note };
   });
   const known = new Set(volumes.map(({ volume }) => volume.id));
   const absent = (pvs ?? []).flatMap((pv): readonly VolumeRow[] => {

@@ -5,7 +5,6 @@ import type { Call } from "../../../lib/core/call.ts";
 import { CsiError } from "../../../lib/core/errors.ts";
 import { leveledLog } from "../../../lib/core/log.ts";
 import { mapLimit } from "../../../lib/core/semaphore.ts";
-import { movedHosts } from "../../../lib/daemon/connection-files.ts";
 import { MainFile } from "../../../lib/daemon/main-file.ts";
 import type { Connection } from "../../../lib/mux/connection.ts";
 import type { Connections } from "../../../lib/mux/connections.ts";
@@ -51,8 +50,6 @@ export interface Site {
   readonly name: string;
   readonly connections: Connections;
   readonly handles: Handles;
-  /** Like RouterSettings.isMapped. */
-  readonly isMapped: (host: string) => boolean;
   /** All connections, and the volumes that have the name of one on another member of their group. */
   list(): Promise<{ readonly listed: readonly Listed[]; readonly duplicates: readonly Duplicate[] }>;
   /** A call with the time limit of one connection. */
@@ -111,7 +108,7 @@ export async function openSite(flags: VolumesFlags, host: Host): Promise<Site> {
       duplicates.push(...duplicatesOf((await groups.members(group)).flatMap(each => members.get(each) ?? [])));
     return { listed: pairs.map(({ listing }) => listing), duplicates };
   };
-  return { name, connections, handles, isMapped: movedHosts(main), list, call, ask, close };
+  return { name, connections, handles, list, call, ask, close };
 }
 
 async function listed(

@@ -1,4 +1,3 @@
-import { foreignAddressRemedy } from "../../../lib/core/addresses.ts";
 import { size } from "../../../lib/core/amounts.ts";
 import { placeOf } from "../../../lib/core/place.ts";
 import { linesOf, tableWithin } from "../../terminal/table.ts";
@@ -44,10 +43,9 @@ export function listingText(
     problem === undefined ? [] : [`${name}: ${visible(problem)}`],
   );
   const table = rows.length === 0 ? "" : tableWithin(width, [titles, ...cells]);
-  const moved = rows.some(({ isForeign }) => isForeign) ? [foreignAddressRemedy] : [];
   const wrapped = (lines: readonly string[]) =>
     lines.map(line => `${linesOf(line, width - 2).join("\n  ")}\n`).join("");
-  return `${summary(rows, listed)}${table}${wrapped(moved)}${keptText(kept)}${wrapped(problems)}`;
+  return `${summary(rows, listed)}${table}${keptText(kept)}${wrapped(problems)}`;
 }
 
 /** The listing for programs; sizes in bytes, null for unknown values. Fields may be added, but not removed. */

@@ -36,7 +36,7 @@ export const orphans = (flags: VolumesFlags, host: Host): Promise<number> =>
 
 async function survey(site: Site, pvs: readonly ListedPv[] | undefined) {
   const { listed, duplicates } = await site.list();
-  return { listed, rows: compared({ listed, duplicates }, pvs, site.name, site.handles, site.isMapped) };
+  return { listed, rows: compared({ listed, duplicates }, pvs, site.name, site.handles) };
 }
 
 function show(

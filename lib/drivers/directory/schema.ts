@@ -18,11 +18,6 @@ import { shaped, shareFolder } from "../../schema/storage.ts";
 const environment = mapOf(scalar({ description: "value of the variable", secret: true }), {
   description: "environment of the tool: repository, credentials, cache folder",
   example: { RESTIC_REPOSITORY: "rest:https://backup.example.org/" },
-  familiar: [
-    ...["RESTIC_PASSWORD", "RESTIC_PASSWORD_FILE", "RESTIC_REPOSITORY", "RESTIC_REPOSITORY_FILE", "RESTIC_CACHE_DIR"],
-    ...["KOPIA_PASSWORD", "KOPIA_CACHE_DIRECTORY", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_DEFAULT_REGION"],
-    ...["AZURE_ACCOUNT_NAME", "AZURE_ACCOUNT_KEY", "B2_ACCOUNT_ID", "B2_ACCOUNT_KEY", "GOOGLE_APPLICATION_CREDENTIALS"],
-  ],
 });
 
 const flags = list(text({ description: "one argument" }), {

@@ -1,11 +1,6 @@
 import { consistent, flag, mapOf, optional, record, scalar } from "../../schema/parts.ts";
 import { shaped, withKeys } from "../../schema/storage.ts";
 
-const variables = [
-  ...["ACCESS_KEY", "SECRET_KEY", "ENDPOINT", "OBJECTSTORE", "OBJECTIVEFS_LICENSE", "OBJECTIVEFS_PASSPHRASE"],
-  ...["REGION", "CACHESIZE", "DISKCACHE_SIZE", "DISKCACHE_PATH", "IDMAP", "http_proxy", "PATH", "SSL_CERT_FILE"],
-];
-
 const values = withKeys(
   /^[A-Za-z_][A-Za-z0-9_]*$/,
   "must be the name of an environment variable",
@@ -13,7 +8,6 @@ const values = withKeys(
     description:
       "environment of mount.objectivefs: OBJECTSTORE, OBJECTIVEFS_LICENSE with the admin key, ENDPOINT, ACCESS_KEY, SECRET_KEY, OBJECTIVEFS_PASSPHRASE (never change it)",
     example: { OBJECTSTORE: "minio://", ENDPOINT: "https://s3.example.org" },
-    familiar: variables,
   }),
 );
 

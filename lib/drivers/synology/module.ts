@@ -75,7 +75,7 @@ export const synology: readonly DriverModule[] = [
   }),
   driverModule({
     names: ["synology-nfs"],
-    facts: factsOf("nfs", "synology-nfs", { snapshotsNameVolume: true, unprivileged: "always" }),
+    facts: factsOf("nfs", "synology-nfs", { unprivileged: "always" }),
     schema: synologyNfsSchema,
     open(identity, config) {
       const { shareHost: server, namePrefix, allowedHosts: hosts, squash } = config.nfs;
@@ -85,7 +85,7 @@ export const synology: readonly DriverModule[] = [
   }),
   driverModule({
     names: ["synology-smb"],
-    facts: factsOf("smb", "synology-smb", { snapshotsNameVolume: true, unprivileged: "always" }),
+    facts: factsOf("smb", "synology-smb", { unprivileged: "always" }),
     schema: synologySmbSchema,
     open(identity, config) {
       const { shareHost: server, namePrefix, users, groups } = config.smb;

@@ -21,7 +21,6 @@ const driver = <S extends GenericSchema<unknown, TrueNasConfig>>(
   driverModule({
     names: [`freenas-${name}`, `truenas-${name}`],
     facts: factsOf(protocol, `truenas:${protocol}`, {
-      snapshotsNameVolume: true,
       parameters: zfsParameters,
       territory: zfsTerritory,
       unprivileged: "always",

@@ -13,7 +13,6 @@ import type { ZfsVolume } from "./volume.ts";
 
 const facts = (protocol: Protocol, family: string, more: Partial<DriverFacts> = {}): DriverFacts =>
   factsOf(protocol, family, {
-    snapshotsNameVolume: true,
     parameters: zfsParameters,
     territory: zfsTerritory,
     claims: "keeps",

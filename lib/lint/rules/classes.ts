@@ -1,4 +1,3 @@
-import { genericMountOptions } from "../../core/access.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { type AccessibleTopology, fitsTerm, type PlacementPolicy } from "../../topology/accessible-topology.ts";
@@ -37,10 +36,6 @@ const rule = rulesById({
   "class-suspended": warning(
     "A connection of the class accepts new volumes",
     "A suspended connection gets no new volumes, so every claim of the class fails.",
-  ),
-  "mount-option-without-effect": warning(
-    "Mount options suit the mount",
-    "Pods see a folder of the node as it is, so options of a file system have no effect.",
   ),
   "class-topology": error(
     "allowedTopologies can be satisfied",
@@ -129,12 +124,6 @@ function* storageClass(each: ClassObject, members: readonly ConnectionFile[], in
     const message = `${names} ${members.length === 1 ? "is" : "are"} suspended, so the class gets no new volumes`;
     const fix = 'remove "suspended: true" from a connection, or remove the class';
     yield report(document, rule["class-suspended"], [...path, "parameters", "connection"], message, fix);
-  }
-  const folder = members.find(member => factsOf(member)?.protocol === "hostpath");
-  for (const [index, option] of listAt(value, "mountOptions").entries()) {
-    if (!folder || genericMountOptions.has(textOf(option))) continue;
-    const message = `volumes of connection "${folder.name}" are existing folders, so "${textOf(option)}" has no effect`;
-    yield report(document, rule["mount-option-without-effect"], [...path, "mountOptions", index], message, "remove it");
   }
   yield* allowedTopologies(each, members, input);
 }

@@ -1,6 +1,5 @@
 import type { Path } from "../../schema/finding.ts";
-import type { SourceDocument } from "../document.ts";
-import { bothKinds, factsOf } from "../facts.ts";
+import { bothKinds } from "../facts.ts";
 import { at, type ConnectionFile, type LintInput, listAt, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 import { readingRules } from "./reading.ts";
@@ -14,14 +13,9 @@ const rule = rulesById({
     "instance_id is unique",
     "Parameters of the form democratic-csi.org/<instance_id>/key apply to every connection with that id.",
   ),
-  "duplicate-portal": warning("Portals are listed once", "The same portal twice looks like two paths, but is one."),
   "snapshot-method-without-settings": warning(
     "Snapshots in a repository name the repository",
     "restic and kopia keep snapshots outside the storage system, in the repository of `snapshots.restic` or `snapshots.kopia`. Without it, every snapshot is refused.",
-  ),
-  "long-connection-name": warning(
-    "Names leave room for snapshots",
-    "CSI allows 128 bytes for an id, which contains the name of the connection. csimux shortens longer snapshot ids with a hash, which is harder to recognise.",
   ),
   "node-block-in-connection": warning(
     "Node settings are in the main file",
@@ -43,7 +37,6 @@ export const connections: Theme = {
   *check({ connections: all, main }) {
     const single = main?.read.config?.single;
     for (const connection of all) {
-      yield* ownName(connection);
       // Nodes read the main file of a single driver.
       if (connection.name !== single) yield* nodeBlock(connection);
       yield* keys(connection);
@@ -53,16 +46,6 @@ export const connections: Theme = {
     yield* mixed(all);
   },
 };
-
-/** `v:` or `s:`, the name, `/`, and 86 bytes of `pvc-<uuid>@snapshot-<uuid>` in 128. */
-const longestForSnapshots = 128 - 3 - 86;
-
-function* ownName(connection: ConnectionFile): Found {
-  const { document, name } = connection;
-  if (!factsOf(connection)?.snapshotsNameVolume || name.length <= longestForSnapshots) return;
-  const message = `the name has ${name.length} characters: snapshot ids would exceed 128 bytes and are shortened with a hash`;
-  yield report(document, rule["long-connection-name"], [], message, `use at most ${longestForSnapshots} characters`);
-}
 
 function* nodeBlock({ document }: ConnectionFile): Found {
   const others = (key: string, path: readonly string[]): readonly (readonly string[])[] =>
@@ -80,8 +63,6 @@ function* keys({ document, read: { normalized } }: ConnectionFile): Found {
     yield report(document, readingRules["ignored-key"], ["service"], message, "remove it", "key");
   }
   for (const section of Object.keys(normalized)) {
-    for (const key of ["targetPortals", "transports"])
-      yield* portalsGivenTwice(document, [section, key], listAt(normalized, section, key).map(textOf));
     const path = [section, "snapshots", "default_driver"];
     const method = textAt(normalized, ...path) ?? "";
     if (!["restic", "kopia"].includes(method) || at(normalized, section, "snapshots", method) !== undefined) continue;
@@ -107,15 +88,6 @@ function* newerTrueNas({ document, read: { normalized } }: ConnectionFile): Foun
   const encryption = ["zfs", "datasetProperties", "encryption"] as const;
   if (driver.includes("-api-") && /^aes-(?!256-gcm)/i.test(textAt(normalized, ...encryption) ?? ""))
     yield found(encryption, "from TrueNAS 26 on the API takes only on, off and aes-256-gcm", 'write "on"');
-}
-
-function* portalsGivenTwice(document: SourceDocument, path: Path, portals: readonly string[]): Found {
-  const plain = portals.map(portal => portal.toLowerCase().replace(/:3260$/, ""));
-  for (const [index, portal] of portals.entries()) {
-    const message = `"${portal}" is in this list twice`;
-    if (plain.indexOf(plain[index] ?? "") < index)
-      yield report(document, rule["duplicate-portal"], [...path, index], message, "remove it");
-  }
 }
 
 function* duplicates(all: readonly ConnectionFile[]): Found {

@@ -10,10 +10,6 @@ import { type LintInput, listAt, type MainDocument, mappingAt, textAt } from "..
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
-  "mixed-spellings": warning(
-    "Topology rules use one spelling",
-    "Two spellings exist (topologyKey, regex, template; keySuffix, matchRegexp, resultTemplate). Both work, but a mixture is easily misread.",
-  ),
   "rules-without-effect": warning(
     "Topology rules need type zone",
     "With type cluster or node, nodes report something else and the rules are not used.",
@@ -34,10 +30,6 @@ const rule = rulesById({
     "The prefix does not belong to Kubernetes",
     "Kubernetes refuses most labels below kubernetes.io and k8s.io from nodes, so they would not register. The cluster's own zone and region may work and are a warning.",
   ),
-  "node-id-without-prefixes": warning(
-    "IQN and NQN in node ids are shortened",
-    "A node id has at most 256 bytes. Without a table of prefixes it contains the whole name.",
-  ),
 });
 
 /** Rules about the main file alone. */
@@ -46,9 +38,7 @@ export const mainFile: Theme = {
   *check(input) {
     const { main } = input;
     if (!main) return;
-    yield* spellings(main);
     yield* unusedRules(main);
-    yield* nodeIds(main);
     yield* prefixes(main);
     yield* templates(main);
     if (main.read.config?.single === undefined) yield* inherited(main, input);
@@ -82,33 +72,12 @@ const rulesOf = (main: MainDocument): readonly (readonly [Path, unknown])[] => {
   return listAt(main.proxy, "nodeTopology", name).map((rule, index) => [["proxy", "nodeTopology", name, index], rule]);
 };
 
-function* spellings(main: MainDocument): Found {
-  const rules = rulesOf(main);
-  const ruleWith = (key: string) => rules.find(([, rule]) => textAt(rule, key) !== undefined);
-  const documented = ["topologyKey", "regex", "template"].find(ruleWith);
-  const other = ["keySuffix", "matchRegexp", "resultTemplate"].find(ruleWith);
-  if (documented === undefined || other === undefined) return;
-  const path = [...(ruleWith(other)?.[0] ?? []), other];
-  const message = `"${other}" and "${documented}" belong to two spellings of the same rules`;
-  yield report(main.document, rule["mixed-spellings"], path, message, "use one of them throughout", "key");
-}
-
 function* unusedRules(main: MainDocument): Found {
   const type = textAt(main.proxy, "nodeTopology", "type") ?? "cluster";
   if (rulesOf(main).length === 0 || type === "zone" || type === "custom") return;
   const path = ["proxy", "nodeTopology", listName(main)];
   const message = `rules have no effect with type "${type}"`;
   yield report(main.document, rule["rules-without-effect"], path, message, 'write "type: zone"', "key");
-}
-
-function* nodeIds({ document, proxy }: MainDocument): Found {
-  for (const part of ["iqn", "nqn"] as const) {
-    const list = `${part}Prefix`;
-    if (mappingAt(proxy, "nodeId", "parts")[part] !== true || listAt(proxy, "nodeId", list).length > 0) continue;
-    const message = `without "${list}", node ids contain the whole ${part.toUpperCase()} and may exceed 256 bytes`;
-    const path = ["proxy", "nodeId", "parts", part];
-    yield report(document, rule["node-id-without-prefixes"], path, message, `add "nodeId.${list}"`, "key");
-  }
 }
 
 /** Labels that kubelet may set and the cluster sets itself (NodeRestriction in the Kubernetes documentation). */

@@ -68,10 +68,6 @@ export const readingRules = rulesById({
     "References to the environment are written ${env:NAME}",
     "$NAME and ${NAME} are taken literally, because passwords may contain them.",
   ),
-  "unusual-key": warning(
-    "Keys passed to another program are usual ones",
-    "csimux passes these keys on without knowing all of them; a key similar to a usual one is probably misspelt.",
-  ),
   "placeholder-value": warning(
     "No placeholders of published examples",
     "The file was copied from an example and not completed.",

@@ -9,10 +9,6 @@ const rule = rulesById({
     "Credentials are sent encrypted",
     "Anybody on the network path can read them. An API key over http is an error: newer TrueNAS revokes it.",
   ),
-  "port-of-other-protocol": warning(
-    "Protocol and port match",
-    "A port for TLS does not answer http, and the other way round.",
-  ),
   "certificate-unchecked": warning(
     "Certificates are checked",
     "Without the check, anybody on the network path can pose as the server and read the credentials.",
@@ -45,20 +41,11 @@ export const security: Theme = {
   },
 };
 
-/** Default ports of TrueNAS and DSM. */
-const usualPorts: Readonly<Record<string, readonly string[]>> = { http: ["80", "5000"], https: ["443", "5001"] };
-
 function* http({ document, read }: ConnectionFile): Found {
   const section = mappingAt(read.normalized, "httpConnection");
   if (textAt(section, "host") === undefined) return;
   const protocol = textAt(section, "protocol");
   const port = textAt(section, "port") ?? "";
-  const other = protocol === "http" ? "https" : "http";
-  if (protocol !== undefined && usualPorts[other]?.includes(port)) {
-    const message = `port ${port} usually belongs to ${other}, but "protocol" is ${protocol}`;
-    const fix = other === "https" ? 'write "protocol: https"' : "write the port of https, 443 or 5001";
-    yield report(document, rule["port-of-other-protocol"], ["httpConnection", "port"], message, fix);
-  }
   const password = Boolean(textAt(section, "password"));
   const apiKey = Boolean(textAt(section, "apiKey"));
   if (apiKey && password) {

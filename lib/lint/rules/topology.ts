@@ -3,17 +3,13 @@ import type { TopologyConfig } from "../../topology/config.ts";
 import type { DocumentDiagnostic, SourceDocument } from "../document.ts";
 import { isLocal, isMixed } from "../facts.ts";
 import { at, type ConnectionFile, listAt, type MainDocument, mappingAt, textOf } from "../lint-input.ts";
-import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
+import { error, type Found, report, rulesById, type Theme } from "../rule.ts";
 
 const rule = rulesById({
   // Reported by lib/config.
   "extra-collides": error(
     "Extra labels do not use the prefix of topology keys",
     "A label cannot have two values at once, so no node would match.",
-  ),
-  "repeated-place": warning(
-    "Topologies of a connection differ",
-    "The second of two equal topologies has no effect and was probably meant to be different.",
   ),
   "topology-not-configured": error(
     "Topologies of connections need nodes that report them",
@@ -42,7 +38,6 @@ export const topology: Theme = {
     const wrong = at(main?.proxy, "nodeTopology") && !config?.nodeTopology;
     if (main && config && !wrong) yield* addresses(main, config.nodeTopology && reportsOf(config.nodeTopology));
     for (const connection of connections) {
-      yield* repeated(connection);
       if (!config || wrong) continue;
       yield* unreachable(connection, config.nodeTopology && reportsOf(config.nodeTopology));
       // In a mixed deployment, the first advice is to deploy local drivers separately.
@@ -79,20 +74,6 @@ const needsNode = ({ document, driver }: ConnectionFile): DocumentDiagnostic =>
   );
 
 const where = ["proxy", "perDriver", "topology"] as const;
-
-function* repeated({ document, read }: ConnectionFile): Found {
-  const seen = new Map<string, number>();
-  for (const [index, each] of listAt(read.normalized, ...where).entries()) {
-    const text = JSON.stringify(
-      [mappingAt(each, "requirements"), mappingAt(each, "extra")].map(labels => Object.entries(labels).sort()),
-    );
-    const before = seen.get(text);
-    seen.set(text, before ?? index);
-    if (before === undefined) continue;
-    const message = `this topology is the same as number ${before + 1}`;
-    yield report(document, rule["repeated-place"], [...where, index], message, "remove one of the two", "key");
-  }
-}
 
 const configure = 'add "nodeTopology" to the main file, or remove this key';
 

@@ -1,11 +1,23 @@
 import { isIPv6 } from "node:net";
-import { addressKeys, addressParts } from "../../core/addresses.ts";
 import type { VolumeContext } from "../requests.ts";
 import type { Attacher } from "./attacher.ts";
 import type { Attachers } from "./attachers.ts";
 
 /** The present address of a storage by the one that volumes were created with; hosts in lower case, IPv6 without brackets. */
 export type NewAddresses = Readonly<Record<string, string>>;
+
+/** The keys of a volume context that hold addresses, separated by commas. */
+const addressKeys = ["server", "portal", "portals", "transport", "transports"] as const;
+
+/** A scheme, a host (IPv6 in brackets), and what follows it: a port, options. Not the network identifiers of Lustre. */
+const entryForm = /^(\s*(?:\w+:\/\/)?)(\[[^\]]+\]|[^\s:/?@[\]]+)(\s*(?:[:/?].*)?)$/s;
+
+/** An address with its host in lower case and without brackets; undefined if it has another form. */
+function addressParts(entry: string) {
+  const bare = entry.trim();
+  const [, before = "", host = "", after = ""] = isIPv6(bare) ? ["", "", bare, ""] : (entryForm.exec(entry) ?? []);
+  return host === "" ? undefined : { before, host: host.replace(/^\[|\]$/g, "").toLowerCase(), after };
+}
 
 const inBrackets = (host: string): string => (isIPv6(host) ? `[${host}]` : host);
 

@@ -1,7 +1,7 @@
 import { join } from "node:path";
 import type { Call } from "../../core/call.ts";
 import { CsiError } from "../../core/errors.ts";
-import { Said } from "../../core/log.ts";
+import { RepeatedLines } from "../../core/log.ts";
 import type { AttacherPorts } from "../attach/attacher.ts";
 import { isHeld } from "../disks/in-use.ts";
 import type { Multipath } from "../disks/multipath.ts";
@@ -36,7 +36,7 @@ export class PortalSessions {
   readonly #multipath: Multipath;
   readonly #ports: Ports;
   readonly #opening = new OpeningPaths();
-  readonly #said = new Said();
+  readonly #repeated = new RepeatedLines();
 
   constructor(login: OpenIscsi, sysfs: Sysfs, multipath: Multipath, ports: Ports) {
     this.#login = login;
@@ -112,7 +112,7 @@ export class PortalSessions {
       const name = `the session ${session.id} with ${target.iqn} does not come back although ${portalText(portal)} answers`;
       if (needed.length === 0 && (await this.#login.end(target, portal, session, call)))
         call.log.info(`ended: ${name}`);
-      else if (this.#said.isNew(name))
+      else if (this.#repeated.due(name) !== undefined)
         call.log.warn(`${name}; it stays, because its disks may be in use or csimux has not opened it`);
     }
   }

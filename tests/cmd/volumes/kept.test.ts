@@ -65,11 +65,11 @@ describe("csimux volumes", () => {
     const { out, code } = await volumes(listOf(pv("pvc-2", "v:pool/pvc-2")), "--config", main, "--pvs", "-");
     expect(state()).toBe(before);
     const [, block = ""] = out.split("pool keeps:\n");
-    expect(block.replaceAll(/\n {4}(?!zfs)|(?<=as root,)\n {2}/g, " ")).toBe(
+    expect(block.replaceAll(/\n {4}(?!zfs)|(?<=as root, or)\n {2}/g, " ")).toBe(
       `  tank/pool/v/pvc-1@nightly: snapshot that csimux did not take; needed by the hold tag \\u0007; the program or person that took it has to free it
     zfs release 'tag \\u0007' tank/pool/v/pvc-1@nightly
   tank/pool/v/pvc-1@volume-source-for-volume-pvc-2: snapshot for the clone v:pool/pvc-2; ZFS destroys it with the clone
-second: what it keeps is unknown: cannot read clones and holds: permission denied; let the account run zfs: as root, with sudo without a password, or with zfs allow
+second: what it keeps is unknown: cannot read clones and holds: permission denied; let the account run zfs as root, or with sudo without a password
 hand: the driver node-manual cannot list its volumes
 `,
     );

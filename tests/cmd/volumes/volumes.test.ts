@@ -3,7 +3,7 @@ import { execFileSync } from "node:child_process";
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
-import { compared, pvsIn } from "../../../cmd/cluster/volumes/compare.ts";
+import { compared, type pvsIn } from "../../../cmd/cluster/volumes/compare.ts";
 import { listingData, listingText } from "../../../cmd/cluster/volumes/text.ts";
 import { readObjects } from "../../../lib/config/cluster.ts";
 import { Handles } from "../../../lib/mux/handles.ts";
@@ -180,23 +180,6 @@ describe("csimux volumes", () => {
   });
 });
 
-test("a PersistentVolume with an address that is not its connection's has a note, unless nodes have a new address for it", () => {
-  const handles = new Handles(
-    () => undefined,
-    () => undefined,
-  );
-  const context = { server: "nas.example", share: "/a", node_attach_driver: "nfs" };
-  const volume = { own: "a", id: "v:nas/a", bytes: 0n, context, source: undefined, accessibleTopology: [] };
-  const listed = [{ name: "nas", volumes: [volume], problem: undefined, isUnlisted: false, retain: false }];
-  const pvs = pvsIn(readObjects("pvs", listOf(pv("a", "v:nas/a", { ...context, server: "10.0.0.5" }))));
-  const shown = (isMapped: (host: string) => boolean) =>
-    listingText(compared({ listed, duplicates: [] }, pvs, "csimux.storage", handles, isMapped), listed);
-  const lines = shown(() => false).replace(/\s+/g, " ");
-  expect(lines).toContain('the volume\'s address 10.0.0.5 is none of connection "nas" (nas.example)');
-  expect(lines).toContain("add the old address to node.addresses in the main file of the nodes");
-  expect(shown(host => host === "10.0.0.5")).not.toContain("none of connection");
-});
-
 test("a volume that was made from a snapshot or a volume names it, with and without a cluster", () => {
   const handles = new Handles(
     () => undefined,
@@ -205,8 +188,7 @@ test("a volume that was made from a snapshot or a volume names it, with and with
   const source = { kind: "snapshot" as const, id: "s:nas/a@monday" };
   const volume = { own: "b", id: "v:nas/b", bytes: 0n, context: {}, source, accessibleTopology: [] };
   const listed = [{ name: "nas", volumes: [volume], problem: undefined, isUnlisted: false, retain: false }];
-  const rows = (pvs?: ReturnType<typeof pvsIn>) =>
-    compared({ listed, duplicates: [] }, pvs, "csimux.storage", handles, () => false);
+  const rows = (pvs?: ReturnType<typeof pvsIn>) => compared({ listed, duplicates: [] }, pvs, "csimux.storage", handles);
   for (const each of [rows(), rows([])]) expect(listingText(each, listed)).toContain("made from s:nas/a@monday");
   expect(listingData(rows(), listed, "csimux.storage").volumes).toMatchObject([{ source: "s:nas/a@monday" }]);
 });

@@ -46,16 +46,6 @@ export const classes: Examples = {
     bad: { "c1.yaml": nfs("suspended: true\n"), "class.yaml": plain },
     good: { "c1.yaml": nfs(), "class.yaml": plain },
   },
-  "mount-option-without-effect": {
-    bad: {
-      "c1.yaml": hostpath,
-      "class.yaml": storageClass("  connection: c1\n", `${delayed}mountOptions: [nfsvers=4.1]\n`),
-    },
-    good: {
-      "c1.yaml": hostpath,
-      "class.yaml": storageClass("  connection: c1\n", `${delayed}mountOptions: [noatime]\n`),
-    },
-  },
   "class-topology": {
     bad: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1"), "class.yaml": allowed(zoneKey, "z2") },
     good: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1"), "class.yaml": allowed(zoneKey, "z1") },

@@ -1,4 +1,4 @@
-import { type Examples, hostpath, iscsi, main, nfs, truenas } from "./files.ts";
+import { type Examples, hostpath, main, nfs, truenas } from "./files.ts";
 
 /** Examples of the rules in lib/lint/rules/connections.ts. */
 export const connections: Examples = {
@@ -10,25 +10,9 @@ export const connections: Examples = {
     bad: { "c1.yaml": nfs("instance_id: a\n"), "c2.yaml": nfs("instance_id: a\n", "other.example.org") },
     good: { "c1.yaml": nfs("instance_id: a\n"), "c2.yaml": nfs("instance_id: b\n", "other.example.org") },
   },
-  "duplicate-portal": {
-    bad: { "c1.yaml": iscsi("[nas.example.org, 'nas.example.org:3260']") },
-    good: { "c1.yaml": iscsi("[nas.example.org, nas2.example.org]") },
-  },
   "snapshot-method-without-settings": {
     bad: { "c1.yaml": nfs("  snapshots: { default_driver: restic }\n") },
     good: { "c1.yaml": nfs("  snapshots: { default_driver: filecopy }\n") },
-  },
-  "long-connection-name": {
-    bad: {
-      [`${"n".repeat(45)}.yaml`]: truenas(
-        "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n",
-      ),
-    },
-    good: {
-      "nas.yaml": truenas(
-        "  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n",
-      ),
-    },
   },
   "node-block-in-connection": {
     bad: { "c1.yaml": nfs("node: { format: { ext4: { customOptions: [-m0] } } }\n") },

@@ -80,9 +80,6 @@ export const c1 = (bad: string, good: string): RuleExamples => ({
   good: { "c1.yaml": good },
 });
 
-export const objectivefs = (key: string): string =>
-  `driver: objectivefs\nobjectivefs:\n  pool: csi\n  env:\n    OBJECTSTORE: minio://\n    ${key}: x\n`;
-
 export const withClass = (bad: string, good: string): RuleExamples => ({
   bad: { "c1.yaml": nfs(), "class.yaml": bad },
   good: { "c1.yaml": nfs(), "class.yaml": good },

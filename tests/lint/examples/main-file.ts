@@ -2,10 +2,6 @@ import { type Examples, main, zoneRules, zones } from "./files.ts";
 
 /** Examples of the rules in lib/lint/rules/main-file.ts. */
 export const mainFile: Examples = {
-  "mixed-spellings": {
-    bad: { "proxy.yaml": main(zoneRules("      - { topologyKey: zone, source: nodeName, matchRegexp: '(.*)' }\n")) },
-    good: { "proxy.yaml": main(zoneRules("      - { topologyKey: zone, source: nodeName, regex: '(.*)' }\n")) },
-  },
   "rules-without-effect": {
     bad: { "proxy.yaml": main("  nodeTopology:\n    fromRegexp:\n      - { topologyKey: zone, source: nodeName }\n") },
     good: { "proxy.yaml": main(zoneRules("      - { topologyKey: zone, source: nodeName }\n")) },
@@ -35,13 +31,5 @@ export const mainFile: Examples = {
   "reserved-prefix": {
     bad: { "proxy.yaml": main("  nodeTopology: { type: node, prefix: topology.kubernetes.io }\n") },
     good: { "proxy.yaml": main("  nodeTopology: { type: node, prefix: topology.example.org }\n") },
-  },
-  "node-id-without-prefixes": {
-    bad: { "proxy.yaml": main("  nodeId: { parts: { iqn: true } }\n") },
-    good: {
-      "proxy.yaml": main(
-        "  nodeId: { parts: { iqn: true }, iqnPrefix: [{ shortName: '1', prefix: 'iqn.2005-03.org.open-iscsi:' }] }\n",
-      ),
-    },
   },
 };

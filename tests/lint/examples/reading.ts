@@ -1,4 +1,4 @@
-import { c1, type Examples, hostpath, main, nfs, objectivefs, secret } from "./files.ts";
+import { c1, type Examples, hostpath, main, nfs, secret } from "./files.ts";
 
 /** Examples of the rules in lib/lint/rules/reading.ts. */
 export const reading: Examples = {
@@ -81,9 +81,6 @@ export const reading: Examples = {
   },
   "unexpanded-variable": {
     ...c1(nfs("", "${NAS}"), nfs("", "${env:NAS}")),
-  },
-  "unusual-key": {
-    ...c1(objectivefs("ACESS_KEY"), objectivefs("ACCESS_KEY")),
   },
   "placeholder-value": {
     ...c1(nfs("", "server address"), nfs()),

@@ -10,14 +10,6 @@ export const security: Examples = {
       "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n"),
     },
   },
-  "port-of-other-protocol": {
-    bad: {
-      "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 80\n  username: csi\n  apiKey: 1-abc\n"),
-    },
-    good: {
-      "c1.yaml": truenas("  protocol: https\n  host: nas.example.org\n  port: 443\n  username: csi\n  apiKey: 1-abc\n"),
-    },
-  },
   "certificate-unchecked": {
     bad: {
       "c1.yaml": truenas(

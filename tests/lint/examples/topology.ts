@@ -10,18 +10,6 @@ export const topology: Examples = {
     },
     good: { "c1.yaml": inZone("z1") },
   },
-  "repeated-place": {
-    bad: {
-      "c1.yaml": nfs(
-        "proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n      - requirements: { zone: z1 }\n",
-      ),
-    },
-    good: {
-      "c1.yaml": nfs(
-        "proxy:\n  perDriver:\n    topology:\n      - requirements: { zone: z1 }\n      - requirements: { zone: z2 }\n",
-      ),
-    },
-  },
   "topology-not-configured": {
     bad: { "proxy.yaml": main(), "c1.yaml": inZone("z1") },
     good: { "proxy.yaml": main(zones), "c1.yaml": inZone("z1") },

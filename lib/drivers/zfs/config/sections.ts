@@ -17,31 +17,12 @@ import { blockSize, dataset, overlap, shaped, templated, withKeys } from "../../
 
 /** The keys of `zfs:`, in groups from which drivers compose their section. */
 
-const nativeProperties = [
-  ...["aclinherit", "aclmode", "acltype", "atime", "canmount", "casesensitivity", "checksum", "compression", "copies"],
-  ...["dedup", "devices", "dnodesize", "encryption", "exec", "filesystem_limit", "keyformat", "keylocation", "logbias"],
-  ...[
-    "mlslabel",
-    "mountpoint",
-    "nbmand",
-    "normalization",
-    "overlay",
-    "pbkdf2iters",
-    "prefetch",
-    "primarycache",
-    "quota",
-  ],
-  ...["readonly", "recordsize", "redundant_metadata", "refquota", "refreservation", "relatime", "reservation"],
-  ...["secondarycache", "setuid", "sharenfs", "sharesmb", "snapdev", "snapdir", "snapshot_limit"],
-  ...["special_small_blocks", "sync", "utf8only", "version", "volblocksize", "volmode", "vscan", "xattr"],
-];
-
 /** A mapping by names of ZFS properties: native ones, or user properties, which contain a colon (zfsprops(7)). */
 export const byProperty = <S extends GenericSchema>(value: S, description: string, example: unknown) =>
   withKeys(
     /^(?:[a-z0-9_]+|(?=[^:]*:)[a-z0-9][a-z0-9:+._-]{0,254})$/,
     "must be a ZFS property, or a name with a colon out of lower-case letters, digits, and : + . _ -",
-    mapOf(value, { description, example, familiar: nativeProperties }),
+    mapOf(value, { description, example }),
   );
 
 const properties = (description: string, example: unknown) =>

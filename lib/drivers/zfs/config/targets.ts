@@ -32,38 +32,17 @@ function* keptWhole(values: Readonly<Record<string, unknown>>): Generator<[strin
   }
 }
 
-const attributes = (description: string, example: unknown, familiar: readonly string[]) =>
+const attributes = (description: string, example: unknown) =>
   optional(
     consistent(
       withKeys(
         /^[A-Za-z0-9_]+$/,
         "must be the name of an attribute: letters, digits and _",
-        mapOf(scalar({ description: "value of the attribute" }), { description, example, familiar }),
+        mapOf(scalar({ description: "value of the attribute" }), { description, example }),
       ),
       oneWordEach,
     ),
   );
-
-const groupAttributes = [
-  ...["authentication", "cache_dynamic_acls", "default_cmdsn_depth", "default_erl", "demo_mode_discovery"],
-  ...["demo_mode_write_protect", "fabric_prot_type", "generate_node_acls", "login_keys_workaround", "login_timeout"],
-  ...["netif_timeout", "prod_mode_write_protect", "t10_pi", "tpg_enabled_sendtargets"],
-];
-
-const blockAttributes = [
-  ...["alua_support", "block_size", "emulate_3pc", "emulate_caw", "emulate_dpo", "emulate_fua_read"],
-  ...["emulate_fua_write", "emulate_model_alias", "emulate_pr", "emulate_rest_reord", "emulate_tas", "emulate_tpu"],
-  ...["emulate_tpws", "emulate_ua_intlck_ctrl", "emulate_write_cache", "enforce_pr_isids", "force_pr_aptpl"],
-  ...["is_nonrot", "max_unmap_block_desc_count", "max_unmap_lba_count", "max_write_same_len", "optimal_sectors"],
-  ...["pgr_support", "pi_prot_format", "pi_prot_type", "pi_prot_verify", "queue_depth", "submit_type"],
-  ...["unmap_granularity", "unmap_granularity_alignment", "unmap_zeroes_data"],
-];
-
-const subsystemAttributes = [
-  ...["allow_any_host", "ana_reporting", "cntlid_max", "cntlid_min", "firmware", "ieee_oui"],
-  ...["max_cntlid", "max_namespaces", "min_cntlid", "model", "model_number", "pi_enable"],
-  ...["qid_max", "serial", "serial_number", "version"],
-];
 
 const chap = consistent(
   record(
@@ -97,16 +76,12 @@ const targetCli = record(
     tpg: optional(
       record(
         {
-          attributes: attributes(
-            "attributes of every target portal group",
-            {
-              authentication: 0,
-              generate_node_acls: 1,
-              cache_dynamic_acls: 1,
-              demo_mode_write_protect: 0,
-            },
-            groupAttributes,
-          ),
+          attributes: attributes("attributes of every target portal group", {
+            authentication: 0,
+            generate_node_acls: 1,
+            cache_dynamic_acls: 1,
+            demo_mode_write_protect: 0,
+          }),
           auth: optional(chap),
         },
         { description: "the target portal group of every target" },
@@ -114,7 +89,7 @@ const targetCli = record(
     ),
     block: optional(
       record(
-        { attributes: attributes("attributes of every backstore", { emulate_tpu: 1 }, blockAttributes) },
+        { attributes: attributes("attributes of every backstore", { emulate_tpu: 1 }) },
         { description: "the backstore of every volume" },
       ),
     ),
@@ -141,7 +116,7 @@ export const iscsi = consistent(
 
 const subsystem = optional(
   record(
-    { attributes: attributes("attributes of every subsystem", { allow_any_host: 1 }, subsystemAttributes) },
+    { attributes: attributes("attributes of every subsystem", { allow_any_host: 1 }) },
     { description: "the subsystem of every volume" },
   ),
 );
@@ -219,11 +194,7 @@ const spdkCli = consistent(
       bdev: record(
         {
           type: oneOf(["uring", "aio"], { description: "how SPDK reads the volume", example: "uring" }),
-          attributes: attributes("arguments with which the block device is made", { block_size: 512 }, [
-            "block_size",
-            "fallocate",
-            "readonly",
-          ]),
+          attributes: attributes("arguments with which the block device is made", { block_size: 512 }),
         },
         { description: "the block device of every volume" },
       ),
