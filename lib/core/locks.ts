@@ -2,8 +2,8 @@ import { CsiError } from "./errors.ts";
 
 const exclusive = -1;
 
-/** How keys are held: `count` is `exclusive` for writing, n > 0 for n readers; `end` resolves when the key is free. */
-type Held = Map<string, { count: number; readonly end: ReturnType<typeof Promise.withResolvers<void>> }>;
+/** How keys are held: `count` is `exclusive` for writing, n > 0 for n readers; `waiting` are called when the key is free. */
+type Held = Map<string, { readonly count: number; readonly waiting: (() => void)[] }>;
 
 const ends = new WeakMap<object, Promise<unknown>>();
 
@@ -57,7 +57,8 @@ export class HeldLocks {
     const wanted = keys.filter(key => !this.#written.has(key));
     const readable = shared.filter(key => !this.#written.has(key) && !wanted.includes(key));
     const taken = wanted.find(key => this.#held.has(key)) ?? readable.find(key => this.#count(key) === exclusive);
-    if (taken !== undefined) throw busy(taken, this.#held.get(taken)?.end.promise);
+    if (taken !== undefined)
+      throw busy(taken, new Promise(free => this.#held.get(taken)?.waiting.push(() => free(true))));
     for (const key of wanted) this.#hold(key, exclusive);
     for (const key of readable) this.#hold(key, this.#count(key) + 1);
     for (const key of wanted) this.#written.add(key);
@@ -75,9 +76,9 @@ export class HeldLocks {
   }
 
   #hold(key: string, count: number): void {
-    const { end } = this.#held.get(key) ?? { end: Promise.withResolvers<void>() };
-    if (count !== 0) return void this.#held.set(key, { count, end });
+    const { waiting } = this.#held.get(key) ?? { waiting: [] };
+    if (count !== 0) return void this.#held.set(key, { count, waiting });
     this.#held.delete(key);
-    end.resolve();
+    for (const free of waiting) free();
   }
 }

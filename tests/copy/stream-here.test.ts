@@ -115,7 +115,7 @@ describe("a stream within one machine", () => {
       ["b", () => copyDriver(to, "one")],
     ]);
     const one = copyProcess({ drivers, stream, times: { stalled: 1 } });
-    await untilSaid(() => make(one), 'is being copied from connection "a" (zfs-send-local): 40 of 100 bytes');
+    await untilSaid(() => make(one), 'is being copied from connection "a" (zfs-send-local): 40 B of 100 B');
     await until(() => one.copies.view().running[0]?.stalled === true);
     expect(one.copies.view().running).toMatchObject([{ method: "zfs-send-local", done: 40, total: 100 }]);
     end.resolve();

@@ -28,7 +28,7 @@ const doubles: Readonly<Record<string, readonly Version[]>> = {
   "TrueNAS SCALE 21.08 to 24.04": ["21.08", "22.02", "22.12", "23.10", "24.04"],
   "TrueNAS SCALE 24.10": ["24.10"],
   "TrueNAS 25.04": ["25.04"],
-  "TrueNAS 25.10 and 26": ["25.10", "26.0"],
+  "TrueNAS 25.10, and 26 from 26.0.0-RC.1 on": ["25.10", "26.0"],
 };
 
 test("the table of versions has a row for every version of the double", () => {
