@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmod, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { noRepository } from "../../../../lib/drivers/directory/backup-tool.ts";
+import { noRepository } from "../../../../lib/drivers/directory/backups/tool.ts";
 import type { CommandRunner } from "../../../../lib/io/runner.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
