@@ -1,9 +1,8 @@
-import type { Access, Protocol } from "../../core/access.ts";
 import { TryLocks } from "../../core/locks.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Files, filesOn, localFiles } from "../../io/files.ts";
 import type { ShareSettings } from "../../io/share-point.ts";
-import type { Context, Driver } from "../driver.ts";
+import type { Driver } from "../driver.ts";
 import { explain } from "../file-failures.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";
@@ -99,25 +98,13 @@ function shareSettings(
 }
 
 /** The base folder is shared already, so a folder in it is reachable as soon as it is there. */
-class BaseShare implements ShareProtocol<VolumeFolder> {
-  readonly protocol: Protocol;
-  readonly access: Access;
-  readonly growsOnNode = false;
-  readonly #kind: DirectoryDriver;
-  readonly #settings: DirectorySettings;
-
-  constructor(kind: DirectoryDriver, settings: DirectorySettings) {
-    this.protocol = kind.protocol;
-    this.access = kind.access;
-    this.#kind = kind;
-    this.#settings = settings;
-  }
-
-  context({ id }: VolumeFolder): Context {
-    const { shareHost, shareBasePath } = this.#settings;
-    return this.#kind.context(shareHost ?? "", `${shareBasePath.replace(/\/+$/, "")}/v/${id}`);
-  }
-}
+const baseShare = (
+  { protocol, access, context }: DirectoryDriver,
+  { shareHost, shareBasePath }: DirectorySettings,
+): ShareProtocol<VolumeFolder> => ({
+  ...{ protocol, access, growsOnNode: false },
+  context: ({ id }) => context(shareHost ?? "", `${shareBasePath.replace(/\/+$/, "")}/v/${id}`),
+});
 
 /**
  * A driver that keeps each volume in a folder below `<controllerBasePath>/v`, each snapshot below `…/s`, and its records
@@ -161,5 +148,5 @@ export function directoryDriver(
       storeOn(at, { repositories, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver, fresh }),
     close: async () => void (await Promise.all([...repositories.map(each => each.close()), base?.close()])),
   });
-  return new StoreDriver(identity, store, new BaseShare(kind, settings));
+  return new StoreDriver(identity, store, baseShare(kind, settings));
 }

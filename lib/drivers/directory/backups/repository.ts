@@ -2,19 +2,20 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import { dirname, join } from "node:path";
 import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
+import type { CsiError } from "../../../core/errors.ts";
 import { Semaphore, semaphores } from "../../../core/semaphore.ts";
 import { pause } from "../../../core/time.ts";
 import { omittedLine } from "../../../io/capture.ts";
 import {
   type Argv,
+  type Command,
   type CommandRunner,
   ignoreMissing,
   notFoundExit,
   type Output,
   unlimitedMs,
 } from "../../../io/runner.ts";
-import type { OperationContext } from "../operation-context.ts";
+import { errorOn, type OperationContext } from "../operation-context.ts";
 import { sealed } from "../sealed.ts";
 import { whileAnswering } from "../while-answering.ts";
 import {
@@ -29,19 +30,10 @@ import {
 } from "./tool.ts";
 
 /** The data of a new backup. */
-export interface BackupRequest {
-  readonly key: string;
-  readonly volumeId: string;
-  readonly bytes: bigint;
-}
+export type BackupRequest = Pick<Backup, "key" | "volumeId" | "bytes">;
 
-interface Execution {
-  readonly runner?: CommandRunner;
-  readonly timeoutMs?: number;
-  readonly stdin?: string;
-  /** Where it runs. */
-  readonly folder?: string;
-}
+/** How a program runs, and in which folder. */
+type Execution = Pick<Command, "timeoutMs" | "stdin"> & { readonly runner?: CommandRunner; readonly folder?: string };
 
 /** A repository may hold very many snapshots. */
 const maxBytes = 64 << 20;
@@ -86,8 +78,8 @@ export class Repository {
   }
 
   /**
-   * The backups of this connection, including incomplete ones, in no particular order; only those of `key`, if given. Where there is no
-   * repository yet, there is no backup of any name, and one is made for that of a key.
+   * The backups of this connection, including incomplete ones, in no particular order; only those of `key`, if given.
+   * Where there is no repository yet, there is no backup of any name, and one is made for that of a key.
    */
   async find(key: string | undefined, call: Call): Promise<readonly Backup[]> {
     if (key !== undefined) await this.#make(call);
@@ -99,8 +91,8 @@ export class Repository {
   }
 
   /**
-   * Also finds foreign backups. `id` may be the beginning of an id. Throws "failed-precondition" if it is ambiguous, and without a repository,
-   * whose storage may only not be mounted.
+   * Also finds foreign backups. `id` may be the beginning of an id. Throws "failed-precondition" if it is ambiguous,
+   * and without a repository, whose storage may only not be mounted.
    */
   async get(id: string, call: Call): Promise<Backup | undefined> {
     const missing = await this.#missing(call);
@@ -108,7 +100,7 @@ export class Repository {
     const found = (await this.#list(this.#tool.one(id), call)).filter(backup => backup.id.startsWith(id));
     if (found.length <= 1) return found[0];
     const what = `several snapshots of ${this.method} have ids that begin with "${id}"; use the complete id`;
-    throw this.#error("failed-precondition", what);
+    throw errorOn(this.#context, "failed-precondition", what);
   }
 
   /** Makes a complete backup of the folder of a volume below the base folder of `at`, which pods may change meanwhile. */
@@ -140,7 +132,8 @@ export class Repository {
       this.#run(this.#tool.restore(id, folder), attended, { timeoutMs: unlimitedMs }),
     );
     if (output.exitCode === 0) return join(folder, within);
-    // A tool says the same of a blob that a damaged repository, or a storage that does not answer in full, lacks (kopia: ErrBlobNotFound).
+    // kopia says the same of a blob that a damaged repository, or a storage that does not answer in full, lacks
+    // (repo/blob/storage.go, ErrBlobNotFound).
     const failure = this.#failure("restore a snapshot", output);
     throw failure.code !== "unavailable" || (await this.get(id, call)) ? failure : this.gone(id);
   }
@@ -163,7 +156,7 @@ export class Repository {
 
   /** The error for a backup that is not there. */
   gone(id: string): CsiError {
-    return this.#error("not-found", `${this.method} has no snapshot "${id.slice(0, 64)}"`);
+    return errorOn(this.#context, "not-found", `${this.method} has no snapshot "${id.slice(0, 64)}"`);
   }
 
   /**
@@ -201,8 +194,8 @@ export class Repository {
   }
 
   /**
-   * The tools omit what they cannot read, up to all of it if the storage does not answer, and exit with 0. An omitted backup must not count as
-   * deleted: throws for such a list.
+   * The tools omit what they cannot read, up to all of it if the storage does not answer, and exit with 0. An omitted
+   * backup must not count as deleted: throws for such a list.
    */
   async #list(words: readonly string[], call: Call): Promise<readonly Backup[]> {
     const { unread, none } = this.#tool;
@@ -250,7 +243,11 @@ export class Repository {
     const command = { argv, env, secret: secretsOf(env), maxBytes, timeoutMs: usualMs, ...how };
     const output = await runner.run(command, call.signal).catch(ignoreMissing);
     if (output && (folder === undefined || output.exitCode !== notFoundExit)) return output;
-    throw this.#error("failed-precondition", `${this.method} is not installed; install it where csimux runs`);
+    throw errorOn(
+      this.#context,
+      "failed-precondition",
+      `${this.method} is not installed; install it where csimux runs`,
+    );
   }
 
   /** The environment of a tool that is connected to its repository; connects once per process. */
@@ -278,9 +275,5 @@ export class Repository {
 
   #failure(doing: string, output: Output): CsiError {
     return backupFailure(this.#context, this.method, doing, output);
-  }
-
-  #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
   }
 }

@@ -54,7 +54,8 @@ export const restic = ({ env, flags, prune }: ResticSettings): BackupTool => ({
     // A backup that missed files prints their names, which pods choose.
     isHeld: ({ exitCode, stderr }) =>
       exitCode !== 0 && exitCode !== someUnread && /already locked|unable to create lock/.test(stderr),
-    // It removes those of processes that have ended on a host of this name, and those that are half an hour old (internal/restic/lock.go, Stale).
+    // It removes those of processes that have ended on a host of this name, and those that are half an hour old
+    // (internal/restic/lock.go, Stale).
     release: ["unlock"],
   },
   list: tags => [...list, "--tag", tags.join(",")],

@@ -1,21 +1,16 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
 import type { Snapshot } from "../../driver.ts";
 import { afterFailure, throwIfCancelled, unfinished } from "../../failure.ts";
-import type { SourceTree, VolumeContent } from "../creation.ts";
-import type { OperationContext } from "../operation-context.ts";
+import type { VolumeContent } from "../creation.ts";
+import { errorOn, type OperationContext } from "../operation-context.ts";
 import { backupId, snapshotKey } from "../snapshot-ids.ts";
+import { type SnapshotParts, snapshotOf } from "../snapshots.ts";
 import { copied, removeTree } from "../tools.ts";
 import type { BackupRequest, Repository } from "./repository.ts";
 import type { Backup } from "./tool.ts";
 
-/** The parts of Backups. */
-export interface BackupParts {
-  readonly maxIdBytes: number;
-  /** The tree of an existing volume. Throws "not-found". */
-  volume(id: string): Promise<SourceTree>;
-}
+type BackupParts = Pick<SnapshotParts, "maxIdBytes" | "volume">;
 
 /**
  * Snapshots in a repository, which is their only record. A backup counts as soon as the repository reports it as
@@ -48,7 +43,7 @@ export class Backups {
       });
       const made = oldest(all);
       if (made) return this.#existing(name, volumeId, made);
-      throw this.#error("aborted", `snapshot "${name}" was removed while it was taken`);
+      throw errorOn(this.#context, "aborted", `snapshot "${name}" was removed while it was taken`);
     });
   }
 
@@ -63,32 +58,26 @@ export class Backups {
     if (backup.foreign !== undefined) {
       const what = `${method} snapshot "${backup.id}" was made by ${backup.foreign} and is kept`;
       const fix = `to remove it, use ${method} itself; to remove only the VolumeSnapshotContent, set its deletionPolicy to Retain`;
-      throw this.#error("failed-precondition", `${what}; ${fix}`);
+      throw errorOn(this.#context, "failed-precondition", `${what}; ${fix}`);
     }
-    for (const each of await this.#twins(backup, call)) await this.#repository.forget(each, call);
-  }
-
-  /**
-   * A backup, with those of the same name made by another controller for the same call: they are deleted together. If it is gone by now, what
-   * has the name was made after that.
-   */
-  async #twins({ id, key, volumeId }: Backup, call: Call): Promise<readonly string[]> {
-    const all = key === "" ? [] : await this.#repository.find(key, call);
-    const ids = all.filter(other => other.volumeId === volumeId).map(other => other.id);
-    return ids.includes(id) ? ids : [id];
+    // Together with those of the same name that another controller has made for the same call. If it is gone by now,
+    // what has the name was made after that.
+    const named = backup.key === "" ? [] : await this.#repository.find(backup.key, call);
+    const twins = named.filter(other => other.volumeId === backup.volumeId);
+    const all = twins.some(twin => twin.id === backup.id) ? twins : [backup];
+    for (const each of all) await this.#repository.forget(each.id, call);
   }
 
   /** As Driver.snapshots.get; the result has the requested id. */
   async get(asked: string, id: string, call: Call): Promise<Snapshot> {
-    return { ...this.#snapshotOf(await this.#known(id, call)), id: asked };
+    return snapshotOf(asked, await this.#known(id, call));
   }
 
   /** All snapshots of this connection in the repository, by id. */
   async all(volumeId: string | undefined, call: Call): Promise<ReadonlyMap<string, Snapshot>> {
-    const found = (await this.#repository.find(undefined, call))
-      .filter(backup => backup.complete && backup.volumeId === (volumeId ?? backup.volumeId))
-      .map(this.#snapshotOf);
-    return new Map(found.map(snapshot => [snapshot.id, snapshot]));
+    const found = await this.#repository.find(undefined, call);
+    const wanted = found.filter(backup => backup.complete && backup.volumeId === (volumeId ?? backup.volumeId));
+    return new Map(wanted.map(this.#snapshotOf).map(snapshot => [snapshot.id, snapshot]));
   }
 
   /** The content of a snapshot for a new volume. Throws "not-found". */
@@ -120,7 +109,7 @@ export class Backups {
     const isInside = real === `${await files.realPath(target)}${at.slice(target.length)}`;
     if (isInside && (await files.entry(at)) === "folder") return;
     const what = `${this.#repository.method} snapshot "${id}" has a link or a file in place of its folder`;
-    throw this.#error("failed-precondition", `${what}; make a snapshot of the folder itself, and use that`);
+    throw errorOn(this.#context, "failed-precondition", `${what}; make a snapshot of the folder itself, and use that`);
   }
 
   async #take(path: string, wanted: BackupRequest, call: Call): Promise<void> {
@@ -146,7 +135,7 @@ export class Backups {
 
   #existing(name: string, volumeId: string, backup: Backup): Snapshot {
     if (backup.volumeId === volumeId) return this.#snapshotOf(backup);
-    throw this.#error("already-exists", `snapshot "${name}" exists, of volume "${backup.volumeId}"`);
+    throw errorOn(this.#context, "already-exists", `snapshot "${name}" exists, of volume "${backup.volumeId}"`);
   }
 
   async #known(id: string, call: Call): Promise<Backup> {
@@ -155,17 +144,8 @@ export class Backups {
     throw this.#repository.gone(id);
   }
 
-  readonly #snapshotOf = ({ id, volumeId, bytes, created }: Backup): Snapshot => ({
-    id: backupId({ method: this.#repository.method, id }, this.#parts.maxIdBytes),
-    volumeId,
-    bytes,
-    createdAt: created,
-    ready: true,
-  });
-
-  #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
-  }
+  readonly #snapshotOf = (backup: Backup): Snapshot =>
+    snapshotOf(backupId({ method: this.#repository.method, id: backup.id }, this.#parts.maxIdBytes), backup);
 }
 
 /** The first complete backup. If two controllers made one each, both return this one. */

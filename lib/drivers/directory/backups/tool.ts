@@ -1,8 +1,9 @@
 import { basename } from "node:path";
-import { CsiError } from "../../../core/errors.ts";
+import type { CsiError } from "../../../core/errors.ts";
 import { isMapping, type Mapping } from "../../../core/mapping.ts";
 import type { Output } from "../../../io/runner.ts";
-import type { OperationContext } from "../operation-context.ts";
+import { errorOn, type OperationContext } from "../operation-context.ts";
+import { date, size } from "../records.ts";
 
 /** The programs that keep snapshots in a repository of their own; values of `snapshots.default_driver`. */
 export type BackupMethod = "restic" | "kopia";
@@ -18,7 +19,7 @@ export type Environment = Readonly<Record<string, string>>;
 
 type Words = readonly string[];
 
-/** What one program says differently from the others. Words are those of its command line without its name and `ToolSettings.flags`. */
+/** What one tool says in its own way. Words are those of a command line, without its name and `ToolSettings.flags`. */
 export interface BackupTool {
   readonly method: BackupMethod;
   /** How many of the first words name the command; the flags follow them. */
@@ -30,7 +31,7 @@ export interface BackupTool {
   /** A tag of the connection file as the tool takes it. */
   tag(text: string): string;
 
-  /** How a process that has no configuration connects to its repository. `folder` is its own, and removed at the end. */
+  /** How csimux connects to the repository. `folder` is that of this process, and is removed at its end. */
   readonly session?: {
     readonly words: Words;
     readonly stdin: string;
@@ -45,7 +46,7 @@ export interface BackupTool {
     /** Equal texts mean the same repository. */
     readonly place: string;
   };
-  /** Whether a command did nothing because others have the lock that it needs, and how to remove the locks of processes that have ended. */
+  /** Whether a command did nothing because of the locks of others, and how to remove those of ended processes. */
   readonly lock?: { isHeld(output: Output): boolean; readonly release: Words };
 
   /** Lists the backups with all these tags. */
@@ -90,7 +91,7 @@ export interface BackupRow {
 }
 
 /** A snapshot in a repository. */
-export interface Backup {
+export interface Backup extends Pick<BackupRow, "within"> {
   /** Its id in the repository: hexadecimal digits. */
   readonly id: string;
   /** The key of its name; empty if csimux did not make it. */
@@ -101,8 +102,6 @@ export interface Backup {
   readonly created: Date;
   /** False for what an interrupted call left. */
   readonly complete: boolean;
-  /** As BackupRow.within. */
-  readonly within: string | undefined;
   /** Its maker, for messages; undefined if that is this connection or the democratic-csi before it. */
   readonly foreign: string | undefined;
 }
@@ -121,14 +120,12 @@ export function backupsIn(context: OperationContext, tool: BackupTool, text: str
   return rowsOf(context, tool.method, text).map(fields => {
     const row = tool.row(fields);
     const own = row.tag("source") === "csimux" ? row.tag : undefined;
-    const created = new Date(textOf(row.time));
-    const bytes = row.tag("csi_bytes") ?? "";
     return {
       id: textOf(fields["id"]),
       key: own?.("csi_snapshot_name") ?? "",
       volumeId: own ? (own("csi_volume_id") ?? "") : basename(row.path),
-      bytes: /^\d{1,19}$/.test(bytes) ? BigInt(bytes) : 0n,
-      created: Number.isNaN(created.getTime()) ? new Date(0) : created,
+      bytes: size(row.tag("csi_bytes")) ?? 0n,
+      created: date(row.time) ?? new Date(0),
       complete: row.complete,
       within: row.within,
       foreign: foreignMaker(context, row),
@@ -136,20 +133,17 @@ export function backupsIn(context: OperationContext, tool: BackupTool, text: str
   });
 }
 
-/** The mappings in a JSON list of a tool; restic before 0.10 prints an empty one as `null`. Throws "unavailable" for anything else. */
-export function rowsOf({ connection }: OperationContext, method: BackupMethod, text: string): readonly Mapping[] {
-  const unreadable = (cause?: unknown) =>
-    new CsiError("unavailable", `connection "${connection}": the answer of ${method} is unreadable`, { cause });
-  let value: unknown;
+/** The mappings in a list in JSON. restic before 0.10 prints an empty one as `null`. Throws like backupsIn. */
+function rowsOf(context: OperationContext, method: BackupMethod, text: string): readonly Mapping[] {
   try {
-    value = JSON.parse(text) ?? [];
+    const value: unknown = JSON.parse(text) ?? [];
+    const rows = listIn(value).filter(isMapping);
+    const isWhole = Array.isArray(value) && rows.length === value.length;
+    if (isWhole && rows.every(({ id }) => /^[0-9a-f]{32,64}$/.test(textOf(id)))) return rows;
+    throw new Error("it is not a list of snapshots");
   } catch (cause) {
-    throw unreadable(cause);
+    throw errorOn(context, "unavailable", `the answer of ${method} is unreadable`, { cause });
   }
-  const rows = listIn(value).filter(isMapping);
-  const isWhole = Array.isArray(value) && rows.length === value.length;
-  if (isWhole && rows.every(({ id }) => /^[0-9a-f]{32,64}$/.test(textOf(id)))) return rows;
-  throw unreadable();
 }
 
 export const textOf = (value: unknown): string => (typeof value === "string" ? value : "");
@@ -187,7 +181,7 @@ const meanings: readonly (readonly [RegExp, CsiError["code"], string])[] = [
 
 /** The error for a tool that failed. */
 export function backupFailure(
-  { connection }: OperationContext,
+  context: OperationContext,
   method: BackupMethod,
   doing: string,
   { exitCode, stderr, stdout }: Output,
@@ -196,5 +190,5 @@ export function backupFailure(
   const [, code = "unavailable", text = "see the log"] = known ?? [];
   const cause = new Error((stderr.trim() || stdout.trim()).slice(-500) || "no message");
   const what = `cannot ${doing}: ${method} ended with ${exitCode}: ${text}`;
-  return new CsiError(code, `connection "${connection}": ${what}`, { cause });
+  return errorOn(context, code, what, { cause });
 }
