@@ -4,7 +4,7 @@ import { type CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { type ErrorMapping, lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
+import { lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { checkSameRequest, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume } from "../store.ts";
@@ -115,14 +115,6 @@ export class DirectoryStore {
   idOfObject(object: string): string | undefined {
     const start = this.#context.layout.tree("v", "");
     return object.startsWith(start) ? object.slice(start.length) : object.includes("/") ? undefined : object;
-  }
-
-  explain(error: unknown): ErrorMapping | undefined {
-    return this.#context.explain(error);
-  }
-
-  hidden(): string {
-    return this.#context.layout.base;
   }
 
   sameSource(a: Source, b: Source): boolean {
