@@ -115,10 +115,13 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   }
 
   get snapshots(): SnapshotAbility {
-    const others = onEach(async () => (await this.#at()).snapshots, ["delete", "get", "list"]);
-    const create: SnapshotAbility["create"] = async (name, ...given) =>
-      (await this.#toMake(`snapshot "${name}"`)).snapshots.create(name, ...given);
-    return { create, ...others };
+    const snapshots = async () => (await this.#at()).snapshots;
+    return {
+      create: async (name, ...given) => (await this.#toMake(`snapshot "${name}"`)).snapshots.create(name, ...given),
+      delete: async (...given) => (await snapshots()).delete(...given),
+      get: async (...given) => (await snapshots()).get(...given),
+      list: async (...given) => (await snapshots()).list(...given),
+    };
   }
 
   get copySource(): CopySource {
@@ -128,7 +131,6 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
   get copyTarget(): CopyTargetStore<VolumeFolder> {
     const at = () => this.#at();
     const copies = async () => (await at()).unfinished;
-    // Each deletion makes this object, so it is written out: `onEach` takes much longer.
     return {
       content: "files",
       refusal: async (method, spec, snapshot, call) => (await copies()).refusal(method, spec, snapshot, call),
@@ -226,18 +228,4 @@ export class StorePerOperation implements VolumeStore<VolumeFolder> {
     this.#base = (await locate?.()) ?? context.layout.base;
     return storeOn(this.#base === context.layout.base ? context : { ...context, layout: new Layout(this.#base) });
   }
-}
-
-type Method = (...given: never[]) => Promise<unknown>;
-
-/** The methods of an object that is looked up again for each call. */
-function onEach<T extends Readonly<Record<K, Method>>, K extends string>(
-  find: () => Promise<T>,
-  methods: readonly K[],
-): Pick<T, K> {
-  const found =
-    (method: K) =>
-    async (...given: never[]) =>
-      (await find())[method](...given);
-  return Object.fromEntries(methods.map(method => [method, found(method)])) as unknown as Pick<T, K>;
 }

@@ -1,8 +1,7 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
 import { unless } from "../../io/files.ts";
 import { afterFailure } from "../failure.ts";
-import type { OperationContext } from "./operation-context.ts";
+import { errorOn, type OperationContext } from "./operation-context.ts";
 import type { SnapshotRecord, TreeRecords, VolumeRecord } from "./records.ts";
 import type { Claim } from "./removal.ts";
 import { copyTree } from "./tools.ts";
@@ -71,7 +70,7 @@ export async function recorded<R extends VolumeRecord | SnapshotRecord>(
   call: Call,
 ): Promise<void> {
   const text = `${tree} is being made or removed by another controller; retrying`;
-  const aborted = () => new CsiError("aborted", `connection "${context.connection}": ${text}`);
+  const aborted = () => errorOn(context, "aborted", text);
   const start = () => records.start(key, record);
   const begun = (await start()) ?? ((await trees.clear(tree, file, call)) ? await start() : undefined);
   if (begun === undefined) throw aborted();
@@ -95,19 +94,23 @@ async function copyOwn(context: OperationContext, source: string, folder: string
   } catch (error) {
     if ((await context.files.entry(folder)) !== undefined) throw error;
     const text = `${folder} was removed while it was filled; retrying`;
-    throw new CsiError("aborted", `connection "${context.connection}": ${text}`, { cause: error });
+    throw errorOn(context, "aborted", text, { cause: error });
   }
 }
 
 /** Copies the tree at `source` into `folder`. Throws "aborted" if one of them was removed or replaced meanwhile. */
-export async function copyFrom(context: OperationContext, source: string, folder: string, call: Call): Promise<void> {
+export const copyFrom = (context: OperationContext, source: string, folder: string, call: Call): Promise<void> =>
+  reading(context, source, () => copyOwn(context, source, folder, call));
+
+/** Reads the tree at `source` by `work`. Throws "aborted" if the tree was removed or replaced meanwhile. */
+export async function reading<T>(context: OperationContext, source: string, work: () => Promise<T>): Promise<T> {
   const before = await context.files.facts(source);
-  await copyOwn(context, source, folder, call);
+  const result = await work();
   // Files may vanish from a volume in use; if the volume itself vanished, the copy is incomplete.
   const after = await unless(context.files.facts(source), "ENOENT");
-  if (after?.mark === before.mark) return;
-  const text = `connection "${context.connection}": ${source} was removed while it was copied; retrying`;
-  throw new CsiError("aborted", text);
+  if (after?.mark === before.mark) return result;
+  const text = `${source} was removed while it was copied; retrying`;
+  throw errorOn(context, "aborted", text);
 }
 
 /** The content of a tree. */

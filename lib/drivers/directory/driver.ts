@@ -1,24 +1,23 @@
-import type { Access, Protocol } from "../../core/access.ts";
 import { TryLocks } from "../../core/locks.ts";
 import { Semaphore } from "../../core/semaphore.ts";
 import { type Files, filesOn, localFiles } from "../../io/files.ts";
 import type { ShareSettings } from "../../io/share-point.ts";
-import type { Context, Driver } from "../driver.ts";
+import type { Driver } from "../driver.ts";
 import { explain } from "../file-failures.ts";
 import type { ConnectionIdentity, DriverPorts } from "../module.ts";
 import type { ShareProtocol } from "../store.ts";
 import { StoreDriver } from "../store-driver.ts";
-import type { BackupTool } from "./backup-tool.ts";
-import { Backups } from "./backups.ts";
+import { kopia } from "./backups/kopia.ts";
+import { Repository } from "./backups/repository.ts";
+import { restic } from "./backups/restic.ts";
+import { Backups } from "./backups/snapshots.ts";
 import { ShareBase, StorePerOperation } from "./base.ts";
 import { CopiedSources } from "./copying/copied-sources.ts";
 import { FreshMount, freshFlags } from "./copying/fresh-mount.ts";
 import { type DirectoryDriver, type DirectoryKind, type DirectorySettings, kinds } from "./kinds.ts";
-import { Kopia } from "./kopia.ts";
 import { Layout } from "./layout.ts";
 import type { OperationContext } from "./operation-context.ts";
 import { OwnershipAndMode } from "./owner.ts";
-import { Restic } from "./restic.ts";
 import { SnapshotMethods } from "./snapshot-methods.ts";
 import { TreeSnapshots } from "./snapshots.ts";
 import { DirectoryStore, type VolumeFolder } from "./store.ts";
@@ -27,14 +26,14 @@ import { Trees } from "./trees.ts";
 /** The number of concurrent copies and removals of one connection: more would only make a disk seek. */
 const toolsAtOnce = 4;
 
-const toolsOn = (context: OperationContext, { restic, kopia }: DirectorySettings): readonly BackupTool[] => [
-  ...(restic ? [new Restic(context, restic)] : []),
-  ...(kopia ? [new Kopia(context, kopia)] : []),
+const repositoriesOf = (context: OperationContext, settings: DirectorySettings): readonly Repository[] => [
+  ...(settings.restic ? [new Repository(context, restic(settings.restic), settings.restic)] : []),
+  ...(settings.kopia ? [new Repository(context, kopia(settings.kopia), settings.kopia)] : []),
 ];
 
 /** What all operations of a connection share. */
 interface StoreTools {
-  readonly tools: readonly BackupTool[];
+  readonly repositories: readonly Repository[];
   readonly owner: OwnershipAndMode;
   readonly maxIdBytes: number;
   /** `snapshots.default_driver`. */
@@ -43,7 +42,10 @@ interface StoreTools {
 }
 
 /** The volumes and snapshots of one operation; each can be the source of the other's copies. */
-function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method, fresh }: StoreTools): DirectoryStore {
+function storeOn(
+  context: OperationContext,
+  { repositories, owner, maxIdBytes, method, fresh }: StoreTools,
+): DirectoryStore {
   const trees = new Trees(context, "v");
   const volume = (id: string) => store.origin(id);
   const sources: CopiedSources = new CopiedSources(context, {
@@ -57,7 +59,7 @@ function storeOn(context: OperationContext, { tools, owner, maxIdBytes, method, 
   });
   const snapshots: SnapshotMethods = new SnapshotMethods(context, {
     copies: new TreeSnapshots(context, { trees: new Trees(context, "s"), volumeTrees: trees, maxIdBytes, volume }),
-    backups: new Map(tools.map(tool => [tool.method, new Backups(context, { tool, maxIdBytes, volume })])),
+    backups: new Map(repositories.map(each => [each.method, new Backups(context, each, { maxIdBytes, volume })])),
     method,
     refuseProtected: (source, call) => sources.refuseProtected(source, call),
   });
@@ -96,25 +98,13 @@ function shareSettings(
 }
 
 /** The base folder is shared already, so a folder in it is reachable as soon as it is there. */
-class BaseShare implements ShareProtocol<VolumeFolder> {
-  readonly protocol: Protocol;
-  readonly access: Access;
-  readonly growsOnNode = false;
-  readonly #kind: DirectoryDriver;
-  readonly #settings: DirectorySettings;
-
-  constructor(kind: DirectoryDriver, settings: DirectorySettings) {
-    this.protocol = kind.protocol;
-    this.access = kind.access;
-    this.#kind = kind;
-    this.#settings = settings;
-  }
-
-  context({ id }: VolumeFolder): Context {
-    const { shareHost, shareBasePath } = this.#settings;
-    return this.#kind.context(shareHost ?? "", `${shareBasePath.replace(/\/+$/, "")}/v/${id}`);
-  }
-}
+const baseShare = (
+  { protocol, access, context }: DirectoryDriver,
+  { shareHost, shareBasePath }: DirectorySettings,
+): ShareProtocol<VolumeFolder> => ({
+  ...{ protocol, access, growsOnNode: false },
+  context: ({ id }) => context(shareHost ?? "", `${shareBasePath.replace(/\/+$/, "")}/v/${id}`),
+});
 
 /**
  * A driver that keeps each volume in a folder below `<controllerBasePath>/v`, each snapshot below `…/s`, and its records
@@ -148,15 +138,15 @@ export function directoryDriver(
   const fresh = new FreshMount(
     isMounted ? () => share(shareSettings(kind, identity, settings, freshFlags)) : undefined,
   );
-  const tools = toolsOn(context, settings);
+  const repositories = repositoriesOf(context, settings);
   const owner = new OwnershipAndMode(context, settings);
   const store = new StorePerOperation({
     context,
     locate: base && (() => base.find()),
     maxIdBytes: identity.maxIdBytes,
     storeOn: at =>
-      storeOn(at, { tools, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver, fresh }),
-    close: async () => void (await Promise.all([...tools.map(tool => tool.close()), base?.close()])),
+      storeOn(at, { repositories, owner, maxIdBytes: identity.maxIdBytes, method: settings.snapshotDriver, fresh }),
+    close: async () => void (await Promise.all([...repositories.map(each => each.close()), base?.close()])),
   });
-  return new StoreDriver(identity, store, new BaseShare(kind, settings));
+  return new StoreDriver(identity, store, baseShare(kind, settings));
 }

@@ -1,7 +1,7 @@
 import { type Access, type Protocol, protocols } from "../../core/access.ts";
 import type { Context } from "../driver.ts";
-import type { KopiaSettings } from "./kopia.ts";
-import type { ResticSettings } from "./restic.ts";
+import type { KopiaSettings } from "./backups/kopia.ts";
+import type { ResticSettings } from "./backups/restic.ts";
 
 /** The drivers of this family; the values of `driver:`. */
 export type DirectoryKind = "local-hostpath" | "nfs-client" | "smb-client" | "lustre-client";

@@ -1,7 +1,7 @@
-import { CsiError } from "../../core/errors.ts";
+import type { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
 import { unless } from "../../io/files.ts";
-import type { OperationContext } from "./operation-context.ts";
+import { errorOn, type OperationContext } from "./operation-context.ts";
 
 /** The mount points at or below `folder`, a path without links, in a mountinfo text. */
 export const mountsIn = (mountinfo: string, folder: string): readonly string[] =>
@@ -27,11 +27,14 @@ export function mountsOf(mounts: readonly Mount[], folder: string): readonly str
   return same.filter(({ root }) => `${root}/`.startsWith(`${path}/`)).map(({ at }) => at);
 }
 
-const inUse = ({ connection }: OperationContext, doing: string, folder: string, point: string): CsiError =>
-  new CsiError(
+const inUse = (context: OperationContext, doing: string, how: string, point: string): CsiError =>
+  errorOn(
+    context,
     "failed-precondition",
-    `connection "${connection}": cannot ${doing} ${folder}, because something is mounted in it at ${JSON.stringify(point.slice(0, 300))}; unmount that`,
+    `cannot ${doing}, because ${how} at ${JSON.stringify(point.slice(0, 300))}; unmount that`,
   );
+
+const inIt = "something is mounted in it";
 
 /**
  * Throws "failed-precondition" if something is mounted in the folder, which is not a link. A removal would empty it:
@@ -41,7 +44,7 @@ export async function refuseMounts(context: OperationContext, folder: string): P
   const mountinfo = await context.files.readText("/proc/self/mountinfo");
   if (mountinfo === undefined) return;
   const [first] = mountsIn(mountinfo, await context.files.realPath(folder));
-  if (first !== undefined) throw inUse(context, "remove", folder, first);
+  if (first !== undefined) throw inUse(context, `remove ${folder}`, inIt, first);
 }
 
 /**
@@ -50,7 +53,7 @@ export async function refuseMounts(context: OperationContext, folder: string): P
  */
 export function refuseMountsBelow(context: OperationContext, folder: string, mountinfo: string): void {
   const [first] = mountsIn(mountinfo, folder).filter(point => point !== folder);
-  if (first !== undefined) throw inUse(context, "copy", folder, first);
+  if (first !== undefined) throw inUse(context, `copy ${folder}`, inIt, first);
 }
 
 /**
@@ -58,7 +61,7 @@ export function refuseMountsBelow(context: OperationContext, folder: string, mou
  * use, or if something is mounted in it. Reads the mount table once, and no more unless it contains the name.
  */
 export async function refuseMounted(context: OperationContext, parent: string, name: string): Promise<void> {
-  const { connection, files } = context;
+  const { files } = context;
   const mountinfo = await files.readText("/proc/self/mountinfo");
   // The characters of a name are never escaped there.
   if (!mountinfo?.includes(`/${name}`)) return;
@@ -67,8 +70,7 @@ export async function refuseMounted(context: OperationContext, parent: string, n
   const folder = `${real}/${name}`;
   const [inside] = mountsIn(mountinfo, folder);
   const [first] = mountsOf(parseMountinfo(mountinfo), folder);
-  if (first === undefined && inside !== undefined) throw inUse(context, "remove", `${parent}/${name}`, inside);
-  if (first === undefined) return;
-  const text = `connection "${connection}": cannot remove ${parent}/${name}, because it is mounted at ${JSON.stringify(first.slice(0, 300))}; unmount that`;
-  throw new CsiError("failed-precondition", text);
+  const removal = `remove ${parent}/${name}`;
+  if (first !== undefined) throw inUse(context, removal, "it is mounted", first);
+  if (inside !== undefined) throw inUse(context, removal, inIt, inside);
 }

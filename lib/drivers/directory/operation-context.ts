@@ -1,4 +1,4 @@
-import { CsiError, errnoOf } from "../../core/errors.ts";
+import { type Code, CsiError, errnoOf } from "../../core/errors.ts";
 import type { TryLocks } from "../../core/locks.ts";
 import type { Semaphore } from "../../core/semaphore.ts";
 import { type Files, unless } from "../../io/files.ts";
@@ -23,22 +23,31 @@ export interface OperationContext extends FailureContext {
   readonly mountTypes: readonly number[] | undefined;
 }
 
+/** An error that names the connection. */
+export const errorOn = (
+  { connection }: Pick<OperationContext, "connection">,
+  code: Code,
+  text: string,
+  options?: { readonly cause: unknown },
+): CsiError => new CsiError(code, `connection "${connection}": ${text}`, options);
+
 /**
  * Throws "unavailable" unless the base folder exists and is on the right file system. Required before reporting something as
  * absent and before creating anything: below an unmounted share everything looks deleted, and new data would be lost.
  */
-export async function present({ connection, files, layout, mountTypes }: OperationContext): Promise<void> {
+export async function present(context: OperationContext): Promise<void> {
+  const { files, layout, mountTypes } = context;
   // "/." follows a symbolic link: the base folder itself may be one.
   const entry = await files.entry(`${layout.base}/.`);
   if (entry === undefined) {
-    const text = `connection "${connection}": ${layout.base} does not exist; mount or create the folder that controllerBasePath names`;
-    throw new CsiError("unavailable", text);
+    const text = `${layout.base} does not exist; mount or create the folder that controllerBasePath names`;
+    throw errorOn(context, "unavailable", text);
   }
   if (mountTypes === undefined) return;
   const { type } = await files.statfs(layout.base);
   if (mountTypes.includes(type)) return;
-  const message = `connection "${connection}": ${layout.base} is on a file system of another type (0x${type.toString(16)}), so the share is not mounted there; mount it`;
-  throw new CsiError("unavailable", message);
+  const other = `${layout.base} is on a file system of another type (0x${type.toString(16)}), so the share is not mounted there; mount it`;
+  throw errorOn(context, "unavailable", other);
 }
 
 /**

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
-import { errnoOf } from "../../core/errors.ts";
-import { isMapping, type Mapping } from "../../core/mapping.ts";
+import { type CsiError, errnoOf } from "../../core/errors.ts";
+import { isMapping, type Mapping, mappingIn } from "../../core/mapping.ts";
 import type { Source } from "../driver.ts";
 import type { ForeignSource } from "../volume.ts";
 import type { TreeKind } from "./layout.ts";
-import { type OperationContext, withFolders } from "./operation-context.ts";
+import { errorOn, type OperationContext, withFolders } from "./operation-context.ts";
 
 interface TreeRecord {
   /** The requested size of the volume in bytes; 0 if unknown. */
@@ -32,13 +32,19 @@ export interface SnapshotRecord extends TreeRecord {
 export const isOfOther = (key: string, record: { readonly name: string | undefined } | undefined): boolean =>
   record?.name !== undefined && record.name !== key && record.name.toLowerCase() === key.toLowerCase();
 
+/** The refusal of a volume of this name while there is one for which `isOfOther` holds. */
+export const otherCapitals = (context: OperationContext, name: string): CsiError =>
+  errorOn(context, "already-exists", `a volume whose name differs from "${name}" only in capitals exists`);
+
 const text = (value: unknown): string | undefined => (typeof value === "string" ? value : undefined);
 
-function size(value: unknown): bigint | undefined {
+/** A size in bytes as csimux has written it; undefined for anything else. */
+export function size(value: unknown): bigint | undefined {
   return typeof value === "string" && /^\d{1,19}$/.test(value) ? BigInt(value) : undefined;
 }
 
-function date(value: unknown): Date | undefined {
+/** A time as a text; undefined for anything else. */
+export function date(value: unknown): Date | undefined {
   const parsed = new Date(text(value) ?? "");
   return Number.isNaN(parsed.getTime()) ? undefined : parsed;
 }
@@ -87,13 +93,10 @@ function snapshotRecord(fields: Mapping): SnapshotRecord | undefined {
 function recordOf<R extends TreeRecord>(content: string, read: (fields: Mapping) => R | undefined): R | undefined {
   let found: R | undefined;
   for (const line of content.split("\n")) {
-    try {
-      const fields: unknown = JSON.parse(line);
-      const record = isMapping(fields) ? read(fields) : undefined;
-      if (record) found = found && found.bytes > record.bytes ? { ...record, bytes: found.bytes } : record;
-    } catch {
-      // An interrupted append leaves half a line; the others are still valid.
-    }
+    // An interrupted append leaves half a line; the others are still valid.
+    const fields = mappingIn(line);
+    const record = fields && read(fields);
+    if (record) found = found && found.bytes > record.bytes ? { ...record, bytes: found.bytes } : record;
   }
   return found;
 }

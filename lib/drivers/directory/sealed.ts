@@ -1,9 +1,9 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import type { CsiError } from "../../core/errors.ts";
 import { type Mount, parseMountinfo } from "../../core/mountinfo.ts";
 import { type BackgroundProcess, CommandError, type CommandRunner, notFoundExit } from "../../io/runner.ts";
 import { refuseMountsBelow } from "./mounted.ts";
-import type { OperationContext } from "./operation-context.ts";
+import { errorOn, type OperationContext } from "./operation-context.ts";
 
 /**
  * Mount options that keep programs inside a mount: the kernel follows no symbolic link and opens no device (mount(8),
@@ -35,12 +35,8 @@ export function isSealed(mounts: readonly Mount[], point: string): boolean {
   return top.length === 1 && top.every(({ options }) => seals.every(seal => options.includes(seal)));
 }
 
-const cannot = ({ connection }: OperationContext, why: string, cause?: unknown): CsiError =>
-  new CsiError(
-    "failed-precondition",
-    `connection "${connection}": cannot copy a tree safely while pods may change it: ${why}`,
-    { cause },
-  );
+const cannot = (context: OperationContext, why: string, cause?: unknown): CsiError =>
+  errorOn(context, "failed-precondition", `cannot copy a tree safely while pods may change it: ${why}`, { cause });
 
 const rights = "let csimux mount (CAP_SYS_ADMIN; in Kubernetes a privileged container)";
 
@@ -119,11 +115,8 @@ async function withSeal<T>(
     return await work(runner);
   } catch (error) {
     if (await held.answers()) throw error;
-    throw new CsiError(
-      "unavailable",
-      `connection "${context.connection}": the process that keeps the mounts for a copy was killed; repeat the request`,
-      { cause: error },
-    );
+    const text = "the process that keeps the mounts for a copy was killed; repeat the request";
+    throw errorOn(context, "unavailable", text, { cause: error });
   } finally {
     await held.release();
   }

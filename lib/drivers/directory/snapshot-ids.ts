@@ -1,5 +1,5 @@
 import { backendName } from "../../core/name.ts";
-import type { BackupMethod } from "./backup-tool.ts";
+import type { BackupMethod } from "./backups/tool.ts";
 import { isVolumeId } from "./layout.ts";
 
 /** The parts of the id of a snapshot. */

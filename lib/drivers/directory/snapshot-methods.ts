@@ -1,12 +1,11 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
 import type { Context, Page, PageRequest, Snapshot, SnapshotAbility, Source, VolumeFilter } from "../driver.ts";
 import { pageOf, tokenAfter } from "../pages.ts";
-import type { BackupMethod } from "./backup-tool.ts";
-import type { Backups } from "./backups.ts";
+import type { Backups } from "./backups/snapshots.ts";
+import type { BackupMethod } from "./backups/tool.ts";
 import type { GivenContent } from "./copying/copied-sources.ts";
 import { copyOf, type VolumeContent } from "./creation.ts";
-import type { OperationContext } from "./operation-context.ts";
+import { errorOn, type OperationContext } from "./operation-context.ts";
 import { type BackupId, parseBackupId, parseSnapshotId } from "./snapshot-ids.ts";
 import type { TreeSnapshots } from "./snapshots.ts";
 
@@ -43,7 +42,7 @@ export class SnapshotMethods implements SnapshotAbility {
     const backups = this.#parts.backups.get(method as BackupMethod);
     if (backups) return await backups.create(name, volumeId, call);
     const why = isMethod(method) ? `needs settings: snapshots.${method}` : `is unknown; use filecopy, restic or kopia`;
-    throw this.#error("invalid-argument", `snapshots by "${method.slice(0, 64)}": the method ${why}`);
+    throw errorOn(this.#context, "invalid-argument", `snapshots by "${method.slice(0, 64)}": the method ${why}`);
   }
 
   async delete(id: string, call: Call): Promise<void> {
@@ -97,11 +96,7 @@ export class SnapshotMethods implements SnapshotAbility {
     const backups = this.#parts.backups.get(method);
     if (backups) return backups;
     const text = `snapshot "${id.slice(0, 64)}" was made with ${method}; the connection's file needs snapshots.${method}`;
-    throw this.#error("failed-precondition", text);
-  }
-
-  #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
+    throw errorOn(this.#context, "failed-precondition", text);
   }
 }
 

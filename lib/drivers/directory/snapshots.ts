@@ -1,12 +1,11 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
 import { unless } from "../../io/files.ts";
 import type { Page, PageRequest, Snapshot, VolumeFilter } from "../driver.ts";
 import { lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { copyFrom, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
-import { type OperationContext, present } from "./operation-context.ts";
+import { errorOn, type OperationContext, present } from "./operation-context.ts";
 import { isOfOther, type SnapshotRecord, snapshotRecords, type TreeRecords } from "./records.ts";
 import {
   oldSource,
@@ -32,7 +31,11 @@ export interface SnapshotParts {
 /** Lists the ids of the existing volumes. */
 type VolumeIds = () => Promise<readonly string[]>;
 
-const snapshotOf = (id: string, { volumeId, bytes, created }: SnapshotRecord): Snapshot => ({
+/** The snapshot with this id. */
+export const snapshotOf = (
+  id: string,
+  { volumeId, bytes, created }: Pick<SnapshotRecord, "volumeId" | "bytes" | "created">,
+): Snapshot => ({
   id,
   volumeId,
   bytes,
@@ -91,7 +94,11 @@ export class TreeSnapshots {
   async get(id: string): Promise<Snapshot> {
     const snapshot = await this.#load(id, await this.#known(id), () => this.#volumeIds());
     if (snapshot) return snapshot;
-    throw this.#error("internal", `the record of snapshot "${id}" cannot be read; restore it or delete the snapshot`);
+    throw errorOn(
+      this.#context,
+      "internal",
+      `the record of snapshot "${id}" cannot be read; restore it or delete the snapshot`,
+    );
   }
 
   async list(filter: VolumeFilter, page: PageRequest, call: Call): Promise<Page<Snapshot>> {
@@ -124,10 +131,6 @@ export class TreeSnapshots {
     return (await this.#parts.volumeTrees.names()).filter(isVolumeId);
   }
 
-  #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
-  }
-
   /** The parts of the id of an existing snapshot. Throws "not-found". */
   async #known(id: string): Promise<SnapshotId> {
     const place = parseSnapshotId(id);
@@ -136,7 +139,7 @@ export class TreeSnapshots {
       if (!isOther) return place;
     }
     await present(this.#context);
-    throw this.#error("not-found", `snapshot "${id.slice(0, 160)}" does not exist`);
+    throw errorOn(this.#context, "not-found", `snapshot "${id.slice(0, 160)}" does not exist`);
   }
 
   /** A snapshot with an existing tree; undefined if its record is unreadable. */
@@ -159,7 +162,7 @@ export class TreeSnapshots {
     const record = await lookedFor(this.#records.read(key), this.#context, `create snapshot "${name}"`);
     if (record?.name !== name || record.volumeId !== volumeId) {
       const whose = record ? `of volume "${record.volumeId}"` : "but its record cannot be read";
-      throw this.#error("already-exists", `snapshot "${name}" exists, ${whose}`);
+      throw errorOn(this.#context, "already-exists", `snapshot "${name}" exists, ${whose}`);
     }
     try {
       // The call that created it may have ended before this step.

@@ -1,10 +1,10 @@
 import { wantedBytes } from "../../core/bytes.ts";
 import type { Call } from "../../core/call.ts";
-import { CsiError, errnoOf } from "../../core/errors.ts";
+import { type CsiError, errnoOf } from "../../core/errors.ts";
 import { backendName } from "../../core/name.ts";
 import type { CopySpec, SourceSnapshot, StillHeld } from "../copying.ts";
 import type { Context, Page, PageRequest, Source, VolumeSpec } from "../driver.ts";
-import { type ErrorMapping, lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
+import { lookedFor, throwIfCancelled, unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { checkSameRequest, sizeFrom } from "../sizes.ts";
 import type { HealthInspection, StoredVolume } from "../store.ts";
@@ -13,9 +13,9 @@ import type { CopiedSources } from "./copying/copied-sources.ts";
 import { UnfinishedCopies } from "./copying/unfinished-copies.ts";
 import { copyOf, make, type SourceTree, type TreePlan } from "./creation.ts";
 import { isVolumeId } from "./layout.ts";
-import { type OperationContext, present } from "./operation-context.ts";
+import { errorOn, type OperationContext, present } from "./operation-context.ts";
 import type { OwnershipAndMode } from "./owner.ts";
-import { isOfOther, type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
+import { isOfOther, otherCapitals, type TreeRecords, type VolumeRecord, volumeRecords } from "./records.ts";
 import { type SnapshotMethods, sameSnapshot } from "./snapshot-methods.ts";
 import { checkTools } from "./tools.ts";
 import type { Trees } from "./trees.ts";
@@ -117,14 +117,6 @@ export class DirectoryStore {
     return object.startsWith(start) ? object.slice(start.length) : object.includes("/") ? undefined : object;
   }
 
-  explain(error: unknown): ErrorMapping | undefined {
-    return this.#context.explain(error);
-  }
-
-  hidden(): string {
-    return this.#context.layout.base;
-  }
-
   sameSource(a: Source, b: Source): boolean {
     return a.kind === b.kind && (a.kind === "volume" ? a.id === b.id : sameSnapshot(a.id, b.id));
   }
@@ -167,8 +159,7 @@ export class DirectoryStore {
     const record = isThere ? await this.#records.read(id) : undefined;
     if (!isThere || isOfOther(id, record)) {
       await present(this.#context);
-      const text = `connection "${this.#context.connection}": volume "${id.slice(0, 128)}" does not exist`;
-      throw new CsiError("not-found", text);
+      throw errorOn(this.#context, "not-found", `volume "${id.slice(0, 128)}" does not exist`);
     }
     return { path: this.#context.layout.tree("v", id), bytes: record?.bytes ?? 0n };
   }
@@ -190,8 +181,7 @@ export class DirectoryStore {
   }
 
   #copied(code: CsiError["code"], id: string, fix: string): CsiError {
-    const text = `volume "${id}" is being copied from another connection; ${fix}`;
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
+    return errorOn(this.#context, code, `volume "${id}" is being copied from another connection; ${fix}`);
   }
 
   /** Gives a target its name. */
@@ -211,10 +201,7 @@ export class DirectoryStore {
     const look = <T>(work: Promise<T>) => lookedFor(work, this.#context, `create volume "${spec.name}"`);
     const record = await look(this.#records.read(id));
     checkSameRequest(this.#context.connection, this, spec, folder(id, record));
-    if (!this.#context.local && (await look(this.#isOther(id, record)))) {
-      const text = `a volume whose name differs from "${id}" only in capitals exists`;
-      throw new CsiError("already-exists", `connection "${this.#context.connection}": ${text}`);
-    }
+    if (!this.#context.local && (await look(this.#isOther(id, record)))) throw otherCapitals(this.#context, id);
     try {
       // The call that created it may have ended before this step.
       await this.#parts.trees.sync();

@@ -1,8 +1,8 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import type { CsiError } from "../../core/errors.ts";
 import { type Argv, type CommandRunner, ignoreMissing, notFoundExit, type Output } from "../../io/runner.ts";
 import { toolFailure } from "../file-failures.ts";
-import type { OperationContext } from "./operation-context.ts";
+import { errorOn, type OperationContext } from "./operation-context.ts";
 import { checkSeal, type SealedTree, sealed } from "./sealed.ts";
 import { whileAnswering } from "./while-answering.ts";
 
@@ -17,7 +17,7 @@ const run = (runner: CommandRunner, argv: Argv, call: Call): Promise<Output | un
 const unknownOption = /^[a-z]+: (unrecognized|unrecognised|invalid|illegal|unknown) option/m;
 
 const missing = (context: OperationContext, what: string): CsiError =>
-  new CsiError("failed-precondition", `connection "${context.connection}": ${what}; install it where csimux runs`);
+  errorOn(context, "failed-precondition", `${what}; install it where csimux runs`);
 
 const noCopyTool = "neither GNU cp nor rsync is installed";
 const absent = (tool: string) => `GNU ${tool} (coreutils) is not installed`;
@@ -116,7 +116,7 @@ export async function removeTree(context: OperationContext, path: string, call: 
     const failed = toolFailure(context.connection, `remove ${path}`, "rm", output);
     if (failed.code !== "aborted") throw failed;
   }
-  throw new CsiError("aborted", `connection "${context.connection}": ${path} is still being changed; retrying`);
+  throw errorOn(context, "aborted", `${path} is still being changed; retrying`);
 }
 
 /** How long a successful check counts for all connections of a machine, in milliseconds: one round of checks, not the next. */

@@ -1,10 +1,10 @@
 import type { Call } from "../../core/call.ts";
-import { CsiError } from "../../core/errors.ts";
+import type { CsiError } from "../../core/errors.ts";
 import { type FileKind, type FolderFacts, unless } from "../../io/files.ts";
 import { throwIfCancelled } from "../failure.ts";
 import type { TreeKind } from "./layout.ts";
 import { refuseMounted } from "./mounted.ts";
-import { type OperationContext, present, withFolders } from "./operation-context.ts";
+import { errorOn, type OperationContext, present, withFolders } from "./operation-context.ts";
 import { type Claim, discard, dropRecord, holdingRecord, immovable, isMoved, removeIfEmpty } from "./removal.ts";
 
 /** The permissions of a new tree, less the umask; what is copied into it brings its own. Nobody else sees it in the work folder. */
@@ -203,7 +203,7 @@ export class Trees {
 
   #notAFolder(name: string): CsiError {
     const text = `${this.#path(name)} is a link or a file instead of a folder; csimux does not change it`;
-    return new CsiError("failed-precondition", `connection "${this.#context.connection}": ${text}`);
+    return errorOn(this.#context, "failed-precondition", text);
   }
 
   /** Makes a new name in the root durable, and the name of the root itself if it is new. */
@@ -276,7 +276,7 @@ export class Trees {
 
   #changed(name: string): CsiError {
     const text = `${this.#path(name)} was changed by another process while it was being removed; retrying`;
-    return new CsiError("aborted", `connection "${this.#context.connection}": ${text}`);
+    return errorOn(this.#context, "aborted", text);
   }
 
   #warn(folder: string, { log }: Call): void {

@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { CsiError } from "../../../lib/core/errors.ts";
+import { onlyVanished as missedOnlyVanished } from "../../../lib/drivers/directory/backups/restic.ts";
 import { isVolumeId, Layout } from "../../../lib/drivers/directory/layout.ts";
-import { onlyVanished as missedOnlyVanished } from "../../../lib/drivers/directory/restic.ts";
 import {
   backupId,
   oldSource,

@@ -1,7 +1,6 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError, hasCode } from "../../../core/errors.ts";
+import { type CsiError, hasCode } from "../../../core/errors.ts";
 import type { Mapping } from "../../../core/mapping.ts";
-import { unless } from "../../../io/files.ts";
 import type { CommandRunner } from "../../../io/runner.ts";
 import {
   type CopySource,
@@ -11,9 +10,9 @@ import {
   type SourceSnapshot,
 } from "../../copying.ts";
 import type { Source } from "../../volume.ts";
-import type { VolumeContent } from "../creation.ts";
+import { reading, type VolumeContent } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
-import { type OperationContext, present } from "../operation-context.ts";
+import { errorOn, type OperationContext, present } from "../operation-context.ts";
 import { ownSource } from "../records.ts";
 import { discard } from "../removal.ts";
 import { sealed } from "../sealed.ts";
@@ -134,7 +133,7 @@ export class CopiedSources {
     if (user === undefined) return;
     const what = `${source.kind} "${source.id.slice(0, 160)}" is being copied to "${user.target.slice(0, 200)}"`;
     const fix = "it can be deleted when the copy has ended; retrying";
-    throw new CsiError("aborted", `connection "${this.#context.connection}": ${what}; ${fix}`);
+    throw errorOn(this.#context, "aborted", `${what}; ${fix}`);
   }
 
   /** Like CopySource.tree. Throws "not-found" if it does not exist, and "aborted" if it was removed or replaced meanwhile. */
@@ -159,16 +158,11 @@ export class CopiedSources {
     work: (tree: ReadableTree) => Promise<T>,
   ): Promise<T> {
     const path = `${context.layout.base}/${name}`;
-    const before = await context.files.facts(path);
-    const result = await whileAnswering(context, call, attended =>
+    const read = (attended: Call) =>
       sealed(context, path, attended, ({ source, runner }) =>
         work({ path: source, runner: endedBy(runner, attended.signal) }),
-      ),
-    );
-    const after = await unless(context.files.facts(path), "ENOENT");
-    if (after?.mark === before.mark) return result;
-    const text = `connection "${context.connection}": ${path} was removed while it was copied; retrying`;
-    throw new CsiError("aborted", text);
+      );
+    return reading(context, path, () => whileAnswering(context, call, read));
   }
 
   /** Like CopySource.fill. First removes what an interrupted call has written into the folder. */
@@ -190,7 +184,7 @@ export class CopiedSources {
     const kept = await this.#files.read(copyKey(target));
     if (kept === undefined || kept.target === target) return kept;
     const text = `the file ${copyKey(target)}.json in ${this.#context.layout.copiedSources} belongs to the copy to "${kept.target.slice(0, 200)}"`;
-    throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${text}`);
+    throw errorOn(this.#context, "failed-precondition", text);
   }
 
   async #all(call: Call): Promise<readonly Protection[]> {
@@ -200,7 +194,7 @@ export class CopiedSources {
 
   #gone(name: string): CsiError {
     const text = `${name.slice(0, 160)} no longer exists below the base folder`;
-    return new CsiError("not-found", `connection "${this.#context.connection}": ${text}`);
+    return errorOn(this.#context, "not-found", text);
   }
 }
 

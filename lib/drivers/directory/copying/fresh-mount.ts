@@ -5,7 +5,7 @@ import { unless } from "../../../io/files.ts";
 import type { Lease } from "../../../io/lease.ts";
 import type { SharePoint } from "../../../io/share-point.ts";
 import { Layout } from "../layout.ts";
-import type { OperationContext } from "../operation-context.ts";
+import { errorOn, type OperationContext } from "../operation-context.ts";
 
 /**
  * Options of the mount that copies read from. Other mounts of the same export keep attributes for up to a minute (nfs(5), "acregmax"): a
@@ -103,8 +103,9 @@ export class FreshMount {
 /** Without its device, which is another one for each mount. */
 const inodeOf = (mark: string): string => mark.split(":")[1] ?? "";
 
-const cached = ({ connection, layout }: OperationContext): CsiError =>
-  new CsiError(
+const cached = (context: OperationContext): CsiError =>
+  errorOn(
+    context,
     "failed-precondition",
-    `connection "${connection}": the mount at ${layout.base} may show files as they were up to a minute ago, so a copy after the stop could lack the last writes; mount it with nosharecache,actimeo=0, or let csimux mount the share (shareHost, shareBasePath), then repeat the command`,
+    `the mount at ${context.layout.base} may show files as they were up to a minute ago, so a copy after the stop could lack the last writes; mount it with nosharecache,actimeo=0, or let csimux mount the share (shareHost, shareBasePath), then repeat the command`,
   );

@@ -1,10 +1,10 @@
 import { randomBytes } from "node:crypto";
 import type { Call } from "../../../core/call.ts";
 import { CsiError } from "../../../core/errors.ts";
-import { isMapping, type Mapping } from "../../../core/mapping.ts";
+import { type Mapping, mappingIn } from "../../../core/mapping.ts";
 import { unless } from "../../../io/files.ts";
 import { maxRecordBytes } from "../../copying.ts";
-import { type OperationContext, withFolders } from "../operation-context.ts";
+import { errorOn, type OperationContext, withFolders } from "../operation-context.ts";
 
 const ending = ".json";
 
@@ -77,7 +77,7 @@ export class OwnFiles<T> {
       if (text !== undefined) break;
     }
     const what = `${path} is damaged or from another version of csimux, and is left unchanged; restore it, or remove it if no copy needs it`;
-    throw new CsiError("failed-precondition", `connection "${this.#context.connection}": ${what}`);
+    throw errorOn(this.#context, "failed-precondition", what);
   }
 
   /** Writes a file, or replaces the one that exists. */
@@ -130,12 +130,8 @@ export class OwnFiles<T> {
   }
 
   #parsed(text: string): T | undefined {
-    try {
-      const fields: unknown = JSON.parse(text);
-      return isMapping(fields) && fields["version"] === version ? this.#read(fields) : undefined;
-    } catch {
-      return undefined;
-    }
+    const fields = mappingIn(text);
+    return fields?.["version"] === version ? this.#read(fields) : undefined;
   }
 }
 

@@ -1,8 +1,8 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError, errnoOf } from "../../../core/errors.ts";
+import { errnoOf } from "../../../core/errors.ts";
 import { unless } from "../../../io/files.ts";
 import { throwIfCancelled } from "../../failure.ts";
-import { type OperationContext, withFolders } from "../operation-context.ts";
+import { errorOn, type OperationContext, withFolders } from "../operation-context.ts";
 import { discard, immovable, removeIfEmpty } from "../removal.ts";
 
 /** The folder that receives the content of a copy: in the work folder, where no node and no listing sees it. */
@@ -29,7 +29,7 @@ export class TargetFolder {
       }
     if (entry !== "other") return entry !== undefined;
     const text = `${this.path} is a link or a file instead of a folder; csimux does not change it`;
-    throw this.#error("failed-precondition", text);
+    throw errorOn(this.#context, "failed-precondition", text);
   }
 
   /** Makes it, unless it exists. Throws "aborted" if its record is gone then: it would be in the way of the next copy. */
@@ -41,7 +41,7 @@ export class TargetFolder {
     await withFolders(this.#context, [layout.own, layout.work], make);
     if (await isRecorded()) return;
     await removeIfEmpty(this.#context, this.path);
-    throw this.#error("aborted", `the copy to volume "${this.#id}" was ended meanwhile; retrying`);
+    throw errorOn(this.#context, "aborted", `the copy to volume "${this.#id}" was ended meanwhile; retrying`);
   }
 
   /**
@@ -90,9 +90,5 @@ export class TargetFolder {
   async #beside(prefix: string): Promise<readonly string[]> {
     const names = (await unless(this.#context.files.names(this.#context.layout.work), "ENOENT")) ?? [];
     return names.filter(name => name.startsWith(prefix));
-  }
-
-  #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
   }
 }

@@ -1,5 +1,4 @@
 import type { Call } from "../../../core/call.ts";
-import { CsiError } from "../../../core/errors.ts";
 import type { Mapping } from "../../../core/mapping.ts";
 import { mapLimit } from "../../../core/semaphore.ts";
 import { unless } from "../../../io/files.ts";
@@ -9,9 +8,9 @@ import { sizeFrom } from "../../sizes.ts";
 import type { ForeignSource } from "../../volume.ts";
 import { recorded } from "../creation.ts";
 import { isVolumeId } from "../layout.ts";
-import { type OperationContext, present } from "../operation-context.ts";
+import { errorOn, type OperationContext, present } from "../operation-context.ts";
 import type { OwnershipAndMode } from "../owner.ts";
-import { foreignSource, isOfOther, type TreeRecords, type VolumeRecord } from "../records.ts";
+import { foreignSource, isOfOther, otherCapitals, type TreeRecords, type VolumeRecord } from "../records.ts";
 import { checkTools, copied } from "../tools.ts";
 import type { Trees } from "../trees.ts";
 import { OwnFiles, short } from "./own-files.ts";
@@ -68,7 +67,7 @@ export class UnfinishedCopies {
   /** Like CopyTarget.refusal. */
   async refusal(method: CopyMethod, { name, range }: CopySpec, snapshot: SourceSnapshot, call: Call) {
     if (method !== "rsync" && method !== "restore")
-      return this.#error("invalid-argument", "volumes in folders take no streams");
+      return errorOn(this.#context, "invalid-argument", "volumes in folders take no streams");
     try {
       await present(this.#context);
       sizeFrom(range, snapshot.bytes);
@@ -76,7 +75,7 @@ export class UnfinishedCopies {
       const { availableBytes } = await this.#context.files.statfs(this.#context.layout.base);
       if (snapshot.toSend <= availableBytes) return undefined;
       const text = `the content has ${snapshot.toSend} bytes, and only ${availableBytes} are free; free some or add some`;
-      return this.#error("resource-exhausted", text);
+      return errorOn(this.#context, "resource-exhausted", text);
     } catch (error) {
       const refused = failure(error, this.#context, `copy into volume "${name.slice(0, 160)}"`);
       if (["invalid-argument", "failed-precondition", "out-of-range", "resource-exhausted"].includes(refused.code))
@@ -89,9 +88,8 @@ export class UnfinishedCopies {
   async begin(spec: CopySpec, record: string, call: Call): Promise<StoredCopy> {
     const id = this.#parts.idOf(spec.name);
     if (await this.#parts.trees.has(id)) {
-      if (isOfOther(id, await this.#parts.records.read(id)))
-        throw this.#error("already-exists", `a volume whose name differs from "${id}" only in capitals exists`);
-      throw this.#error("aborted", `volume "${id}" was created meanwhile; retrying`);
+      if (isOfOther(id, await this.#parts.records.read(id))) throw otherCapitals(this.#context, id);
+      throw errorOn(this.#context, "aborted", `volume "${id}" was created meanwhile; retrying`);
     }
     const kept = (await this.#files.read(id)) ?? (await this.#begunMeanwhile(id));
     if (kept) {
@@ -116,7 +114,7 @@ export class UnfinishedCopies {
     // A process that was to make it while the copy was removed leaves it empty for a moment, or permanently if it is killed then.
     if (kept || (await target.removedIfEmpty())) return kept;
     const text = `${target.path} exists, but csimux has no record of a copy for it; move it away`;
-    throw this.#error("failed-precondition", text);
+    throw errorOn(this.#context, "failed-precondition", text);
   }
 
   /** Like CopyTarget.find. Throws "failed-precondition" for a record that cannot be read. */
@@ -157,11 +155,8 @@ export class UnfinishedCopies {
     }
     this.#refuseOther(await this.#known(id), spec);
     const target = this.#target(id);
-    if (!(await target.isThere()))
-      throw this.#error(
-        "unavailable",
-        `the content that was copied to ${target.path} no longer exists; cancel the copy`,
-      );
+    const lost = `the content that was copied to ${target.path} no longer exists; cancel the copy`;
+    if (!(await target.isThere())) throw errorOn(this.#context, "unavailable", lost);
     await owner.apply(target.path);
     await copied(this.#context, target.path, call);
     throwIfCancelled(this.#context, call);
@@ -197,7 +192,8 @@ export class UnfinishedCopies {
     const { trees, records } = this.#parts;
     const { files, layout } = this.#context;
     if (!isVolumeId(id)) return false;
-    if (await trees.has(id)) throw this.#error("failed-precondition", `volume "${id}" is complete; delete it instead`);
+    if (await trees.has(id))
+      throw errorOn(this.#context, "failed-precondition", `volume "${id}" is complete; delete it instead`);
     const kept = await this.#own(id);
     if (!kept) {
       await present(this.#context);
@@ -209,7 +205,7 @@ export class UnfinishedCopies {
     const begun = await records.read(id);
     if (begun?.copyOf && isSame(begun.copyOf, kept.copyOf)) {
       if (!(await trees.clear(id, layout.record("v", id), call)))
-        throw this.#error("aborted", `volume "${id}" was finished meanwhile; it stays`);
+        throw errorOn(this.#context, "aborted", `volume "${id}" was finished meanwhile; it stays`);
       await files.sync(layout.own);
     }
     return true;
@@ -220,8 +216,8 @@ export class UnfinishedCopies {
     if (!isVolumeId(id)) return;
     if ((await this.#own(id)) === undefined) return await present(this.#context);
     const isFinished = await this.#parts.trees.has(id);
-    if (!isFinished && (await this.#target(id).isThere()))
-      throw this.#error("failed-precondition", `the copy to volume "${id}" is not finished; cancel it instead`);
+    const begun = `the copy to volume "${id}" is not finished; cancel it instead`;
+    if (!isFinished && (await this.#target(id).isThere())) throw errorOn(this.#context, "failed-precondition", begun);
     await this.#files.drop(id);
   }
 
@@ -259,10 +255,6 @@ export class UnfinishedCopies {
     return this.#target(id).make(async () => (await this.#files.read(id)) !== undefined, call);
   }
 
-  #error(code: CsiError["code"], text: string): CsiError {
-    return new CsiError(code, `connection "${this.#context.connection}": ${text}`);
-  }
-
   /** The file of a copy to this volume; undefined for that of one whose name has other capitals, which a server may give for it. */
   async #own(id: string): Promise<CopyFile | undefined> {
     const kept = isVolumeId(id) ? await this.#files.read(id) : undefined;
@@ -274,12 +266,12 @@ export class UnfinishedCopies {
     const kept = await this.#own(id);
     if (kept) return kept;
     await present(this.#context);
-    throw this.#error("not-found", `there is no copy to volume "${id.slice(0, 128)}" any more`);
+    throw errorOn(this.#context, "not-found", `there is no copy to volume "${id.slice(0, 128)}" any more`);
   }
 
   #refuseOther(kept: CopyFile, { name, origin }: CopySpec): void {
     if (kept.name === name && isSame(kept.copyOf, origin)) return;
     const of = `as "${kept.name.slice(0, 128)}" of ${kept.copyOf.kind} "${kept.copyOf.handle.slice(0, 160)}"`;
-    throw this.#error("already-exists", `volume "${name.slice(0, 128)}" is being copied ${of}`);
+    throw errorOn(this.#context, "already-exists", `volume "${name.slice(0, 128)}" is being copied ${of}`);
   }
 }

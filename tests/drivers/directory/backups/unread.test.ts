@@ -1,7 +1,7 @@
 import { describe, expect, test } from "bun:test";
 import { chmod, readdir, readFile, rename, writeFile } from "node:fs/promises";
 import { join } from "node:path";
-import { noRepository } from "../../../../lib/drivers/directory/backup-tool.ts";
+import { noRepository } from "../../../../lib/drivers/directory/backups/tool.ts";
 import type { CommandRunner } from "../../../../lib/io/runner.ts";
 import { codeOf } from "../../../contract/driver-volumes.ts";
 import { callWith, gib, snapshotIds, snapshotsOf, volumeOf } from "../../../contract/rig.ts";
@@ -65,6 +65,16 @@ describe.each(backupTools)("snapshots by %s", (_, repositoryOf, tool) => {
     await snapshotsOf(other).delete(later, call);
     expect(await snapshotIds(driver)).toEqual([id]);
   }, 60_000);
+
+  test("that are deleted when their restore begins are not there, and nothing of the volume remains", async () => {
+    const { repository, driver, id } = await filled(repositoryOf());
+    const late = through(repository, async (command, signal) => {
+      if (command.argv.includes("restore")) await snapshotsOf(driver).delete(id, call);
+      return await repository.runner.run(command, signal);
+    });
+    expect(await codeOf(late.create(volumeOf("b", gib, { kind: "snapshot", id }), call))).toBe("not-found");
+    expect(await readdir(join(base(), "v"))).toEqual(["a"]);
+  }, 60_000);
 });
 
 test("a snapshot of which kopia cannot find a blob is there, and one that has been deleted during the restore is not", async () => {
@@ -81,6 +91,16 @@ test("a snapshot of which kopia cannot find a blob is there, and one that has be
   meanwhile = () => snapshotsOf(driver).delete(id, call);
   expect(await restored()).toBe("not-found");
 }, 60_000);
+
+test("an id with which several ids in the repository of restic begin does not count as missing", async () => {
+  const { repository, id } = await filled(kopiaRepository());
+  const restic = { flags: [], tags: [], prune: false, env: {} };
+  // restic 0.14: cmd/restic/find.go, and MultipleIDMatchesError in internal/restic/backend_find.go.
+  const stderr = `Ignoring "${id.slice(2)}": multiple IDs with prefix "${id.slice(2)}" found\n`;
+  const run = async () => ({ exitCode: 0, stdout: "[]", stderr });
+  const blind = through({ ...repository, settings: { snapshotDriver: "restic", restic } }, run);
+  expect(await codeOf(snapshotsOf(blind).delete(`r/${id.slice(2)}`, call))).toBe("failed-precondition");
+});
 
 test.skipIf(!hasRestic)(
   "a snapshot whose record in the repository of restic is damaged is not reported as deleted",
