@@ -1,4 +1,4 @@
-import { readdirSync } from "node:fs";
+import { below } from "../check/below.ts";
 import { root, spawned } from "../spawned.ts";
 import { type Imports, reached } from "./imports.ts";
 
@@ -57,12 +57,7 @@ export const affected = (changed: readonly string[], all: readonly string[], imp
   });
 
 /** The files of the unit tests, by path below the checkout. */
-export function testFiles(): readonly string[] {
-  const walk = (folder: string): readonly string[] =>
-    readdirSync(`${root}/${folder}`, { withFileTypes: true }).flatMap(entry => {
-      const path = `${folder}/${entry.name}`;
-      if (entry.isDirectory()) return walk(path);
-      return entry.name.endsWith(".test.ts") ? [path] : [];
-    });
-  return walk("tests").toSorted();
-}
+export const testFiles = (): readonly string[] =>
+  below(`${root}/tests`, "files only")
+    .filter(name => name.endsWith(".test.ts"))
+    .map(name => `tests/${name}`);
