@@ -1,10 +1,10 @@
 import { readdirSync, readFileSync } from "node:fs";
 import { errnoOf } from "../../lib/core/errors.ts";
 
-/** What a look at files says that another process may remove at any moment: `gone` if it has, or has put a file in place of a folder. */
-export function unlessGone<Seen>(look: () => Seen, gone: Seen): Seen {
+/** What `read` answers of files that another process may remove at any moment; `gone` if it has, or has put a file in place of a folder. */
+export function unlessGone<Seen>(read: () => Seen, gone: Seen): Seen {
   try {
-    return look();
+    return read();
   } catch (error) {
     if (["ENOENT", "ENOTDIR"].includes(errnoOf(error) ?? "")) return gone;
     throw error;
