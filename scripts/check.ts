@@ -6,6 +6,7 @@ import { checkExports } from "./check/exports.ts";
 import { checkImports } from "./check/imports.ts";
 import { checkLockFile } from "./check/lockfile.ts";
 import { checkSleeps } from "./check/sleeps.ts";
+import { checkWeight } from "./check/weight.ts";
 import { staleFiles } from "./generate.ts";
 import { spawned, tool } from "./spawned.ts";
 
@@ -48,6 +49,7 @@ const checks: readonly Check[] = [
   },
   { title: "each export is what another file imports", run: checkExports },
   { title: "no test sleeps (conventions in tests/waiting.ts)", run: checkSleeps },
+  { title: "product, tests and scripts weigh no more than scripts/check/weight.json allows", run: checkWeight },
   { title: "only a driver's module names the driver", run: checkDriverNames },
   { title: "every driver is listed and has an example, and each store and share its contract test", run: checkDrivers },
 ];

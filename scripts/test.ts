@@ -5,7 +5,7 @@ import { messageOf } from "../lib/core/errors.ts";
 import { widenPath } from "./packages.ts";
 import { root, spawned, tool } from "./spawned.ts";
 import { plus, tallyLine } from "./tally.ts";
-import { readImports } from "./test/imports.ts";
+import { hasCode, type Imports, readImports } from "./test/imports.ts";
 import { prepare, seedOfCommit } from "./test/prepare.ts";
 import { lastScreen, repeat, runJobs } from "./test/run.ts";
 import { affected, changedSince, type Selection, select, testFiles } from "./test/selection.ts";
@@ -52,30 +52,43 @@ async function record(seconds: Seconds): Promise<void> {
   await writeFile(recorded, JSON.stringify(Object.fromEntries(rounded.sort()), undefined, 1));
 }
 
-/** "changed" stands for the files that import what differs from the commit SINCE, or HEAD. */
-async function selected(words: readonly string[], imports: ReturnType<typeof readImports>): Promise<Selection> {
+/** The most seconds of tests that a change selects by itself. */
+const most = 120;
+
+/**
+ * "changed" stands for the files that import what differs from the commit SINCE, or HEAD, as many as can run in two minutes; with "far",
+ * for all of them. `unreached`: the changed code that no test imports, or all that changed if nothing is left to run.
+ */
+async function selected(words: readonly string[], imports: Imports, seconds: Seconds) {
   const all = testFiles();
-  if (!words.includes("changed")) return select(words, all);
+  if (!words.includes("changed")) return { ...select(words, all), unreached: [] };
+  const limit = words.includes("far") ? Number.POSITIVE_INFINITY : most;
   const changed = await changedSince(process.env["SINCE"] || "HEAD");
-  const files = affected(changed, all, imports);
-  const others = changed.filter(file => !imports.has(file));
+  const { files, left, unreached } = affected(changed, { all, imports, seconds, most: limit });
+  if (left.length > 0) console.log(`Left out (ONLY="changed far" runs them, too): ${left.join(", ")}`);
+  const code = unreached.filter(file => /^(?:lib|cmd|scripts|tests)\//.test(file) && hasCode(file));
+  const others = unreached.filter(file => !code.includes(file));
   if (others.length > 0) console.log(`Not considered, because tests read them by their paths: ${others.join(", ")}`);
-  const rest = words.filter(word => word !== "changed");
+  const rest = words.filter(word => word !== "changed" && word !== "far");
   const more = rest.length === 0 ? { parts: [], files: [] } : select(rest, all);
-  return { parts: ["unit", ...more.parts], files: [...new Set([...files, ...more.files])].sort() };
+  const both = [...new Set([...files, ...more.files])].sort();
+  return { parts: ["unit" as const, ...more.parts], files: both, unreached: both.length > 0 ? code : unreached };
 }
 
 async function main(words: readonly string[]): Promise<number> {
   const imports = readImports();
-  const selection = await selected(words, imports);
-  if (selection.parts.length === 1 && selection.files.length === 0 && selection.parts[0] === "unit") {
-    console.log("nothing that a test imports has changed\n\n0 passed, 0 failed");
-    return 0;
-  }
+  const seconds = { ...(await readSeconds(elsewhere)), ...(await readSeconds(recorded)) };
+  const { unreached, ...selection } = await selected(words, imports, seconds);
+  const isEmpty = selection.files.length === 0 && selection.parts.every(part => part === "unit");
+  const code = isEmpty ? 0 : await run(selection, imports, seconds);
+  if (unreached.length > 0) console.error(`No test imports what has changed: ${unreached.join(", ")}`);
+  return unreached.length > 0 ? 1 : code;
+}
+
+async function run(selection: Selection, imports: Imports, seconds: Seconds): Promise<number> {
   const seed = await seedOfCommit();
   process.env["CSIMUX_SEED"] = String(seed);
   const cases = process.env["CASES"] || undefined;
-  const seconds = { ...(await readSeconds(elsewhere)), ...(await readSeconds(recorded)) };
   const { jobs, skipped } = await prepare(selection, { imports, seconds, ...(cases !== undefined && { cases }) });
   const workers = workersHere();
   console.log(`${jobs.length} jobs, ${workers} at a time; seed ${seed} (CSIMUX_SEED)`);

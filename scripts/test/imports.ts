@@ -8,9 +8,18 @@ const folders = ["tests", "scripts", "cmd", "lib"];
 /** The files of the checkout that each of its TypeScript files imports, by path below the checkout. Imports of types do not count. */
 export type Imports = ReadonlyMap<string, readonly string[]>;
 
+/** What a file runs without importing it: the tests of the executable build it. */
+const runs: Readonly<Record<string, readonly string[]>> = { "scripts/build.ts": ["cmd/csimux.ts"] };
+
+const transpiler = new Bun.Transpiler({ loader: "ts" });
+
+/** Whether a file has code of its own, and not only types, which `make check` checks. */
+export const hasCode = (file: string): boolean =>
+  /\.(?:js|css|py|sh)$/.test(file) ||
+  (file.endsWith(".ts") && transpiler.transformSync(readFileSync(`${root}/${file}`)).trim() !== "");
+
 /** Reads the imports of all sources and tests. */
 export function readImports(): Imports {
-  const transpiler = new Bun.Transpiler({ loader: "ts" });
   const files = folders.flatMap(folder =>
     below(`${root}/${folder}`, "files only")
       .filter(name => name.endsWith(".ts"))
@@ -21,7 +30,7 @@ export function readImports(): Imports {
       .scanImports(readFileSync(`${root}/${file}`))
       .filter(({ path }) => path.startsWith("."))
       .map(({ path }) => posix.join(posix.dirname(file), path));
-  return new Map(files.map(file => [file, importsOf(file)]));
+  return new Map(files.map(file => [file, [...importsOf(file), ...(runs[file] ?? [])]]));
 }
 
 /** A file and all that it imports, directly or not. */

@@ -12,11 +12,11 @@ import { testCall } from "../fakes/memory-driver.ts";
 import { failure, request } from "../mux/world.ts";
 import { pause } from "../waiting.ts";
 
-/** Short times, so that no test waits. */
+/** Short times, so that no test waits; only the lease of a process that stands still for a moment is not lost. */
 export const quick: CopyTimes = {
   ...usualTimes,
   heartbeat: 20,
-  leaseTimeout: 200,
+  leaseTimeout: 5_000,
   takeoverAfter: 60,
   verifyDelay: 1,
   slowClaimDelay: 1,

@@ -1,9 +1,10 @@
 import { spawn, spawnSync } from "node:child_process";
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { createInterface } from "node:readline";
 import type { Argv } from "../../lib/io/runner.ts";
 import model from "./configfs.py" with { type: "text" };
+import { listOf, textOf } from "./vanishing.ts";
 
 /** The model of the kernel's configfs (configfs.py): how programs run in it, and how a person changes it. */
 
@@ -98,10 +99,8 @@ export function changed(folder: string, changes: readonly Change[]): void {
   if (answer !== "ok") throw new Error(answer);
 }
 
-const namesIn = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);
-
 /** A number that no backstore of the host has. */
-export const freeNumber = (folder: string): number => 900 + namesIn(join(folder, "lio/core")).length;
+export const freeNumber = (folder: string): number => 900 + listOf(join(folder, "lio/core")).length;
 
 /** A backstore as a person makes it; `hba`: its number. */
 export const backstoreChanges = (hba: number, name: string, device: string): readonly Change[] => [
@@ -141,9 +140,9 @@ export const subsystemChanges = (nqn: string, device: string): readonly Change[]
 export function savedByTargetcli(folder: string): void {
   const core = join(folder, "lio/core");
   const iscsi = join(folder, "lio/iscsi");
-  const text = (path: string): string => readFileSync(path, "utf8").trim();
-  const storage_objects = namesIn(core).flatMap(hba =>
-    namesIn(join(core, hba))
+  const text = (path: string): string => textOf(path).trim();
+  const storage_objects = listOf(core).flatMap(hba =>
+    listOf(join(core, hba))
       .filter(name => existsSync(join(core, hba, name, "udev_path")))
       .map(name => ({
         dev: text(join(core, hba, name, "udev_path")),
@@ -152,10 +151,10 @@ export function savedByTargetcli(folder: string): void {
         wwn: text(join(core, hba, name, "wwn/vpd_unit_serial")).split(": ")[1],
       })),
   );
-  const targets = namesIn(iscsi)
+  const targets = listOf(iscsi)
     .filter(iqn => existsSync(join(iscsi, iqn, "tpgt_1")))
     .map(iqn => {
-      const luns = namesIn(join(iscsi, iqn, "tpgt_1/lun")).map(lun => ({
+      const luns = listOf(join(iscsi, iqn, "tpgt_1/lun")).map(lun => ({
         index: Number(lun.replace("lun_", "")),
         storage_object: `/backstores/block/${iqn.split(":").slice(1).join(":")}`,
       }));

@@ -119,10 +119,22 @@ test.skipIf(!hasGoProgram("actionlint"))("actionlint finds nothing in the workfl
   expect([code, stdout, stderr]).toEqual([0, "", ""]);
 });
 
+test("actions are named by commit, and no job that may write runs anything of the checkout", () => {
+  const texts = workflows.map(read);
+  const uses = texts.flatMap(text => [...text.matchAll(/uses: (.+)/g)].map(([, action = ""]) => action));
+  expect(uses.filter(action => !/^[\w-]+\/[\w-]+@[0-9a-f]{40} # v\d+\.\d+\.\d+$/.test(action))).toEqual([]);
+  const jobs = texts.flatMap(text => text.split(/^ {2}(?=[a-z-]+:$)/m).slice(1));
+  const writing = jobs.filter(job => /: write$/m.test(job));
+  expect(writing).toHaveLength(1);
+  expect(writing.filter(job => /checkout@|setup-|\b(?:make|npm) /.test(job))).toEqual([]);
+});
+
 test("the workflows run only targets of the Makefile, and files that exist", () => {
   const targets = new Set([...read("Makefile").matchAll(/^([a-z-]+):/gm)].map(([, name]) => name));
   const run = workflows.flatMap(path => [...read(path).matchAll(/\bmake ([a-z-]+)/g)].map(([, name]) => name));
-  expect(new Set(run)).toEqual(new Set(["check", "test", "test-all", "image", "release", "publish"]));
+  expect(new Set(run)).toEqual(
+    new Set(["check", "test", "image", "release", "test-all", "test-lab", "test-cluster", "test-nomad"]),
+  );
   expect(run.filter(name => !targets.has(name))).toEqual([]);
   const links = [...read(".github/SECURITY.md").matchAll(/\]\(([^)]+)\)/g)].map(([, path = ""]) => path);
   expect(links.filter(path => !existsSync(join(root, ".github", path)))).toEqual([]);

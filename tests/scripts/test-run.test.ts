@@ -3,10 +3,11 @@ import { mkdir, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { join, relative } from "node:path";
 import { root, tool } from "../../scripts/spawned.ts";
 import { tallyLine } from "../../scripts/tally.ts";
+import { hasCode, readImports } from "../../scripts/test/imports.ts";
 import type { Failure, Job } from "../../scripts/test/job.ts";
 import { partJob } from "../../scripts/test/part.ts";
 import { lastScreen, repeat, runJobs } from "../../scripts/test/run.ts";
-import { affected, select } from "../../scripts/test/selection.ts";
+import { affected, select, testFiles } from "../../scripts/test/selection.ts";
 import { grouped, unhurried, unitJob } from "../../scripts/test/unit.ts";
 
 let folder = "";
@@ -154,16 +155,69 @@ describe("the selection of tests", () => {
     expect(() => select(["tests/core", "tests/cores"], all)).toThrow('no file of tests is at or below "tests/cores"');
   });
 
-  test("what has changed selects the tests that import it, directly or not, and changed tests", () => {
+  describe("of what has changed", () => {
+    const [own, whole, other, far] = [
+      "tests/drivers/a/one",
+      "tests/drivers/a/whole",
+      "tests/drivers/b/one",
+      "tests/b/two",
+    ];
+    const tests = [own, whole, other, far, "tests/serve/a"].map(each => `${each}.test.ts`);
     const imports = new Map([
-      ["tests/core/a.test.ts", ["lib/a.ts"]],
-      ["tests/io/core.test.ts", ["tests/io/help.ts"]],
-      ["tests/io/help.ts", ["lib/b.ts"]],
+      ["tests/drivers/a/one.test.ts", ["lib/drivers/a/one.ts"]],
+      ["tests/drivers/a/whole.test.ts", ["lib/drivers/index.ts"]],
+      ["tests/drivers/b/one.test.ts", ["lib/drivers/index.ts"]],
+      ["tests/b/two.test.ts", ["tests/b/help.ts"]],
+      ["tests/b/help.ts", ["lib/b.ts", "lib/drivers/index.ts"]],
+      ["tests/serve/a.test.ts", ["scripts/build.ts"]],
+      ["scripts/build.ts", ["cmd/csimux.ts"]],
+      ["cmd/csimux.ts", ["lib/drivers/index.ts"]],
+      ["lib/drivers/index.ts", ["lib/drivers/a/one.ts", "lib/drivers/b/one.ts"]],
       ["lib/b.ts", ["lib/c.ts"]],
       ["lib/c.ts", ["lib/b.ts"]],
     ]);
-    expect(affected(["lib/c.ts", "README.md"], all, imports)).toEqual(["tests/io/core.test.ts"]);
-    expect(affected(["lib/a.ts", "tests/helm-chart.test.ts"], all, imports)).toEqual([all[0] ?? "", all[2] ?? ""]);
+    const chosen = (changed: readonly string[], most = 120) => {
+      const { files, left, unreached } = affected(changed, {
+        all: tests,
+        imports,
+        seconds: { [`${own}.test.ts`]: 100 },
+        most,
+      });
+      const short = (paths: readonly string[]) => paths.map(path => path.replace(".test.ts", "")).toSorted();
+      return { files: short(files), left: short(left), unreached };
+    };
+
+    test.each([
+      ["the tests that import it, directly or not", ["lib/c.ts"], 120, [far], []],
+      ["changed tests", ["tests/b/two.test.ts"], 120, [far], []],
+      ["not the tests of other drivers", ["lib/drivers/a/one.ts"], 120, [far, own, whole, "tests/serve/a"], []],
+      [
+        "within the time: the nearest, then the executable's",
+        ["lib/drivers/a/one.ts"],
+        105,
+        [own, "tests/serve/a"],
+        [far, whole],
+      ],
+      [
+        "the nearest of each, whatever it takes",
+        ["lib/drivers/a/one.ts", "lib/c.ts"],
+        1,
+        [far, own],
+        [whole, "tests/serve/a"],
+      ],
+    ])("%s", (_, changed, most, files, left) => {
+      expect(chosen(changed, most)).toEqual({ files: files.toSorted(), left: left.toSorted(), unreached: [] });
+    });
+
+    test("of this checkout: the daemon's own files select tests of the executable", () => {
+      const of = { all: testFiles(), imports: readImports(), seconds: {}, most: 9_999 };
+      expect(affected(["cmd/serve/serve.ts"], of).files).toContain("tests/serve/start.test.ts");
+      expect(["lib/drivers/driver.ts", "lib/drivers/store-driver.ts"].map(hasCode)).toEqual([false, true]);
+    });
+
+    test("what no test reaches is named", () => {
+      expect(chosen(["lib/c.ts", "lib/d.ts", "README.md"]).unreached).toEqual(["lib/d.ts", "README.md"]);
+    });
   });
 
   test("files that take long get a process of their own, and the others share some, all of them once", () => {

@@ -5,7 +5,7 @@ export type When = "before" | "after";
 
 /**
  * What else happens to one request: it has its effect and is never answered, never ends, is answered
- * with no JSON, or is answered after 300 ms.
+ * with no JSON, or is answered after `slowMs`.
  */
 export type Silence = "unanswered" | "hung" | "garbled" | "slow";
 
@@ -17,6 +17,8 @@ interface Mortal {
 
 /** Requests that are lost, by the credential that they were sent with or by their method. */
 export class Faults {
+  /** How long a slow answer takes. */
+  slowMs = 300;
   readonly #mortals = new Map<string, Mortal>();
   readonly #fates = new Map<string, () => When | undefined>();
   readonly #watched = new Map<string, (about: string) => Promise<boolean>>();

@@ -1,6 +1,7 @@
-import { existsSync, readFileSync } from "node:fs";
+import { readFileSync } from "node:fs";
 import { join } from "node:path";
 import type { CommandRunner } from "../../../lib/io/runner.ts";
+import { unlessGone } from "../vanishing.ts";
 import { filesBelow, guidOf, writeFiles } from "../zfs/content.ts";
 import type { Pools, Thing } from "../zfs/pool.ts";
 import { type FakeZfs, inProcess } from "../zfs/pools.ts";
@@ -91,8 +92,8 @@ function takenFrom(pools: Pools, state: State): void {
       Object.entries(own).flatMap(([key, { value }]) => (key.includes(":") === isUser ? [[key, value]] : [])),
     );
   const contentOf = (thing: Thing): { readonly content?: string } => {
-    const path = join(pools.place(thing), file);
-    return existsSync(path) ? { content: readFileSync(path, "utf8") } : {};
+    const look = () => ({ content: readFileSync(join(pools.place(thing), file), "utf8") });
+    return unlessGone<{ readonly content?: string }>(look, {});
   };
   const { tank } = state.datasets;
   const datasets = things.flatMap(thing => {

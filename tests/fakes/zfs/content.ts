@@ -1,5 +1,6 @@
-import { existsSync, mkdirSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
+import { mkdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { dirname, join } from "node:path";
+import { listOf, unlessGone } from "../vanishing.ts";
 import type { Pools, Thing } from "./pool.ts";
 
 /** The guid as zfs shows it: a received snapshot has that of the sent one (OpenZFS 2.2.9, module/zfs/dmu_recv.c, dmu_recv_end_sync). */
@@ -10,9 +11,10 @@ export type Files = Readonly<Record<string, string>>;
 
 export function filesBelow(folder: string, path = ""): Files {
   const place = join(folder, path);
-  if (!existsSync(place)) return {};
-  if (!statSync(place).isDirectory()) return { [path]: readFileSync(place).toString("base64") };
-  return Object.assign({}, ...readdirSync(place).map(name => filesBelow(folder, join(path, name)))) as Files;
+  const isFolder = unlessGone(() => statSync(place).isDirectory(), undefined);
+  if (isFolder === undefined) return {};
+  if (!isFolder) return unlessGone<Files>(() => ({ [path]: readFileSync(place).toString("base64") }), {});
+  return Object.assign({}, ...listOf(place).map(name => filesBelow(folder, join(path, name)))) as Files;
 }
 
 export const sameContent = (pools: Pools, a: Thing, b: Thing): boolean =>

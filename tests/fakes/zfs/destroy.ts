@@ -1,5 +1,5 @@
-import { existsSync, readdirSync, readFileSync } from "node:fs";
 import { join } from "node:path";
+import { listOf, textOf } from "../vanishing.ts";
 import { Failure, type Pools, type Thing } from "./pool.ts";
 import { flags } from "./show.ts";
 
@@ -58,11 +58,11 @@ function refuseOpened({ folder }: Pools, things: readonly Thing[]): void {
 /** The devices of the targets of a host. */
 function openedDevices(folder: string): ReadonlySet<string> {
   const [core, subsystems] = [join(folder, "lio/core"), join(folder, "nvmet/subsystems")];
-  const text = (path: string): string => (existsSync(path) ? readFileSync(path, "utf8").trim() : "");
-  const below = (path: string): readonly string[] => (existsSync(path) ? readdirSync(path) : []);
-  const backstores = below(core).flatMap(hba => below(join(core, hba)).map(each => join(core, hba, each)));
-  const namespaces = below(subsystems).flatMap(each =>
-    below(join(subsystems, each, "namespaces")).map(id => join(subsystems, each, "namespaces", id)),
+  // The kernel's targets change without a lock of the pools.
+  const text = (path: string): string => textOf(path).trim();
+  const backstores = listOf(core).flatMap(hba => listOf(join(core, hba)).map(each => join(core, hba, each)));
+  const namespaces = listOf(subsystems).flatMap(each =>
+    listOf(join(subsystems, each, "namespaces")).map(id => join(subsystems, each, "namespaces", id)),
   );
   const enabled = (places: readonly string[]) => places.filter(each => text(join(each, "enable")) === "1");
   const paths = [

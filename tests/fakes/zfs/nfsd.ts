@@ -1,7 +1,8 @@
-import { chmodSync, existsSync, mkdirSync, readdirSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { chmodSync, existsSync, mkdirSync, rmSync, writeFileSync } from "node:fs";
 import { join } from "node:path";
 import { usersText } from "../../../lib/drivers/zfs/cli/nfs.ts";
 import type { Step } from "../../../lib/io/script.ts";
+import { listOf, textOf } from "../vanishing.ts";
 
 /**
  * The NFS server of a host as Linux shows it below /proc, in files below the folder of its pools (Linux 6.1, fs/nfsd/nfs4state.c and
@@ -11,7 +12,6 @@ import type { Step } from "../../../lib/io/script.ts";
 const contentOf = (folder: string): string => join(folder, "proc/net/rpc/nfsd.export/content");
 const flushOf = (folder: string): string => join(folder, "proc/net/rpc/nfsd.export/flush");
 const clientsOf = (folder: string): string => join(folder, "proc/fs/nfsd/clients");
-const read = (path: string): string => (existsSync(path) ? readFileSync(path, "utf8") : "");
 const seconds = (): number => Math.floor(Date.now() / 1000);
 
 /** A minor number for the device of each folder; the major one of file systems of ZFS is 0. */
@@ -58,26 +58,26 @@ export function nfsCache(folder: string, places: readonly string[], lastFlush = 
 /** exportfs -f: what the cache holds goes, unless the moment of the flush is ahead of the clock (cache_flush, cache_clean). */
 export function flushed(folder: string): void {
   if (!existsSync(flushOf(folder))) return;
-  const moment = Math.max(seconds(), Number(read(flushOf(folder))) + 1);
+  const moment = Math.max(seconds(), Number(textOf(flushOf(folder))) + 1);
   writeFileSync(flushOf(folder), `${moment}\n`);
-  if (moment <= seconds()) writeFileSync(contentOf(folder), read(join(folder, "proc/active")));
+  if (moment <= seconds()) writeFileSync(contentOf(folder), textOf(join(folder, "proc/active")));
 }
 
 /** Exports that ZFS has not made, as exportfs(8) keeps them. */
-export const madeByHand = (folder: string): string => read(join(folder, "etab"));
+export const madeByHand = (folder: string): string => textOf(join(folder, "etab"));
 
 /** Clients that are at work all the time bring back what they use. */
 export function nfsActive(folder: string, places: readonly string[]): void {
   nfsCache(folder, places);
-  writeFileSync(join(folder, "proc/active"), read(contentOf(folder)));
+  writeFileSync(join(folder, "proc/active"), textOf(contentOf(folder)));
 }
 
 /** Whether the server keeps a folder from being unmounted. */
 export function holdsExport(folder: string, place: string): boolean {
   const clients = clientsOf(folder);
-  const states = existsSync(clients) ? readdirSync(clients).map(id => read(join(clients, id, "states"))) : [];
+  const states = listOf(clients).map(id => textOf(join(clients, id, "states")));
   const device = `superblock: "${inHex(minorOf(place))}:`;
-  return read(contentOf(folder)).includes(`${place}\t`) || states.some(text => text.includes(device));
+  return textOf(contentOf(folder)).includes(`${place}\t`) || states.some(text => text.includes(device));
 }
 
 /** Writes the table of mounts with a folder in it (proc(5), mountinfo; Linux 6.1, fs/proc_namespace.c, show_mountinfo). */

@@ -2,7 +2,6 @@ import {
   cpSync,
   existsSync,
   mkdirSync,
-  readdirSync,
   readFileSync,
   renameSync,
   rmSync,
@@ -11,6 +10,7 @@ import {
   writeFileSync,
 } from "node:fs";
 import { dirname, join } from "node:path";
+import { listOf, unlessGone } from "../vanishing.ts";
 import { holdsExport } from "./nfsd.ts";
 import { natives } from "./properties.ts";
 
@@ -279,8 +279,7 @@ export class Pools {
   }
 
   bytes(thing: Thing): number {
-    const place = this.place(thing);
-    return existsSync(place) ? weigh(place) : 0;
+    return weigh(this.place(thing));
   }
 }
 
@@ -293,7 +292,7 @@ function inUse(pools: Pools, thing: Thing): boolean {
 }
 
 function weigh(path: string): number {
-  const stat = statSync(path);
-  if (!stat.isDirectory()) return stat.size;
-  return readdirSync(path).reduce((sum, name) => sum + weigh(join(path, name)), 0);
+  const stat = unlessGone(() => statSync(path), undefined);
+  if (!stat?.isDirectory()) return stat?.size ?? 0;
+  return listOf(path).reduce((sum, name) => sum + weigh(join(path, name)), 0);
 }

@@ -5,6 +5,7 @@ import { basename, join } from "node:path";
 import { type Argv, type Command, CommandError, type CommandRunner, type Output } from "../../../lib/io/runner.ts";
 import { answeredPrograms, type ProgramCall } from "../answered.ts";
 import { putPython, pythonIn } from "../configfs.ts";
+import { listOf } from "../vanishing.ts";
 import type { RunningStreams } from "./child.ts";
 import { flushed, madeByHand, mounted, usersStep } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
@@ -127,8 +128,7 @@ done; :
       }),
     targets: () =>
       ["lio/iscsi", "lio/core", "nvmet/subsystems", "nvmet/ports/1/subsystems"].flatMap(each => {
-        const path = join(folder, each);
-        const names = existsSync(path) ? readdirSync(path).filter(name => name !== "discovery_auth") : [];
+        const names = listOf(join(folder, each)).filter(name => name !== "discovery_auth");
         return names.map(name => `${each}/${name}`);
       }),
     commands: () => within(pools => pools.state.log.splice(0)),

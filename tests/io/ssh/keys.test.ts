@@ -24,17 +24,11 @@ const listening = (path: string): Promise<Server> =>
     const server = createServer().listen(path, () => resolve(server));
   });
 
-/** The text of every file below the folders of logins that are new. */
-async function textsBelow(before: ReadonlySet<string>): Promise<string> {
-  const all = await readdir("/dev/shm", { withFileTypes: true });
-  const made = all.flatMap(each =>
-    each.isDirectory() && each.name.startsWith("csimux-") && !before.has(each.name) ? [each.name] : [],
-  );
-  const paths = await Promise.all(
-    made.map(async name => (await readdir(join("/dev/shm", name))).map(file => join("/dev/shm", name, file))),
-  );
-  const texts = await Promise.all(paths.flat().map(path => readFile(path, "utf8").catch(() => "")));
-  return texts.join("\n");
+/** The text of every file in the folders of logins below a folder. */
+async function textsBelow(parent: string): Promise<string> {
+  const entries = await readdir(parent, { recursive: true, withFileTypes: true });
+  const files = entries.filter(each => each.isFile());
+  return (await Promise.all(files.map(each => readFile(join(each.parentPath, each.name), "utf8")))).join("\n");
 }
 
 test("a process that is killed during a login leaves no private key in any file", async () => {
@@ -49,17 +43,20 @@ test("a process that is killed during a login leaves no private key in any file"
   const port = typeof address === "object" && address ? address.port : 0;
   const settings = { host: "127.0.0.1", port, username: "csi", privateKey, readyTimeout: 60_000 };
   const more = { keepaliveInterval: 10_000, forceIPv4: false, forceIPv6: false, debug: false };
-  const before = new Set(await readdir("/dev/shm"));
-  const argv = [join(import.meta.dir, "key-client.ts"), JSON.stringify({ ...settings, ...more })];
-  const client = spawn(process.execPath, argv, { stdio: "ignore" });
+  // A /dev/shm of its own: others are at work in the machine's.
+  const memory = await folder();
+  const own = 'mount --bind "$0" /dev/shm && exec "$@"';
+  const argv = [process.execPath, join(import.meta.dir, "key-client.ts"), JSON.stringify({ ...settings, ...more })];
+  const client = spawn("unshare", ["--mount", "sh", "-c", own, memory, ...argv], { stdio: "ignore" });
   await until("the login is in progress", () => asked > 0);
   client.kill("SIGKILL");
   await new Promise(resolve => client.once("exit", resolve));
   const [, body = ""] = privateKey.split("\n");
   expect(body.length).toBeGreaterThan(30);
-  expect(await textsBelow(before)).not.toContain(body);
-  await removeLeftFolders("/dev/shm", 0);
-  expect(await textsBelow(before)).toBe("");
+  expect(await readdir(memory)).toHaveLength(1);
+  expect(await textsBelow(memory)).not.toContain(body);
+  await removeLeftFolders(memory, 0);
+  expect(await readdir(memory)).toEqual([]);
 }, 60_000);
 
 test("only the login folders of ended processes are removed", async () => {

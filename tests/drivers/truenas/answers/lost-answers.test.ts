@@ -9,7 +9,8 @@ import { numberOf, recentVersions, type Version } from "../../../fakes/truenas/v
 import { pause } from "../../../waiting.ts";
 
 const never = new AbortController().signal;
-const limits = { answerMs: 800, jobMs: 60_000, copyMs: 60_000, lateMs: 100 };
+/** With room for moments in which a busy machine does nothing for this process. */
+const limits = { answerMs: 2_500, jobMs: 60_000, copyMs: 60_000, lateMs: 1_000 };
 
 async function withApi(
   version: Version,
@@ -43,7 +44,7 @@ async function closed(double: Double): Promise<void> {
 /** Over REST the limit of one request is that of its front end. */
 const given = (version: Version): string => (numberOf(version) < 2504 ? "timeout" : "lost");
 
-describe("an answer that never comes", () => {
+describe.concurrent("an answer that never comes", () => {
   for (const version of recentVersions) {
     test(`${version}: ends its call within the limit, and ten of them do not block the connection`, async () => {
       await withApi(version, async (api, double) => {
@@ -51,12 +52,11 @@ describe("an answer that never comes", () => {
         double.faults.silence(/pool\.dataset\.create/, "unanswered", 10);
         const began = performance.now();
         const lost = Array.from({ length: 10 }, (_, n) => outcome(make(api, `tank/lost${n}`)));
-        const from = performance.now();
         await list(api);
-        expect(performance.now() - from).toBeLessThan(limits.answerMs + 200);
-        expect(await Promise.all(lost)).toEqual(lost.map(() => given(version)));
-        // The volumes themselves can be changed again, too.
         expect(performance.now() - began).toBeLessThan(2 * limits.answerMs);
+        expect(await Promise.all(lost)).toEqual(lost.map(() => given(version)));
+        // One after another, they would have taken ten times the limit. The volumes themselves can be changed again, too.
+        expect(performance.now() - began).toBeLessThan(3 * limits.answerMs);
         // They had their effect: a retry finds out.
         expect(Object.keys(double.state.datasets)).toContain("tank/lost9");
         await make(api, "tank/b");
@@ -86,14 +86,19 @@ describe("an answer that never comes", () => {
     });
 
     test(`${version}: a slow call is answered, although new calls use another connection`, async () => {
-      await withApi(version, async (api, double) => {
-        await list(api);
-        double.faults.silence(/pool\.dataset\.create/, "slow", 1);
-        expect(await outcome(make(api, "tank/slow"))).toBe("ok");
-        expect(await outcome(list(api))).toBe("ok");
-        expect(double.sockets).toBe(2);
-        await closed(double);
-      });
+      await withApi(
+        version,
+        async (api, double) => {
+          await list(api);
+          double.faults.slowMs = 2 * limits.lateMs;
+          double.faults.silence(/pool\.dataset\.create/, "slow", 1);
+          expect(await outcome(make(api, "tank/slow"))).toBe("ok");
+          expect(await outcome(list(api))).toBe("ok");
+          expect(double.sockets).toBe(2);
+          await closed(double);
+        },
+        { ...limits, answerMs: 20_000 },
+      );
     });
 
     test(`${version}: an answer after the time limit is not used for another call`, async () => {

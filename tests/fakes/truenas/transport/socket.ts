@@ -126,7 +126,7 @@ export class Conversation {
     const answer = this.#core.mangle(whole, method);
     if (fault === "hung") await new Promise(() => undefined);
     // An answer that takes longer than the others.
-    if (fault === "slow") await passing(300);
+    if (fault === "slow") await passing(this.#core.faults.slowMs);
     if (fault === "garbled") this.#socket.send(JSON.stringify(answer).slice(0, -1));
     if (fault === "unanswered" || fault === "garbled") return undefined;
     return fault === "after" ? this.#lost() : answer;
