@@ -40,6 +40,8 @@ export async function until<T>(
 /** A LUN that is a volume or is becoming one. */
 export interface LunVolume extends StoredVolume {
   readonly lun: Lun;
+  /** The targets of the system, if they have just been read with it. */
+  readonly targets?: readonly SanTarget[];
 }
 
 /** A LUN with a name in the form of this connection's volumes. */

@@ -88,9 +88,12 @@ export const smbFolders = (
   { server, users, groups }: SmbSettings,
 ): ShareProtocol<FolderVolume> => ({
   ...{ protocol: "smb", access: protocols.smb, growsOnNode: false },
-  async publish({ folder }, _spec, _keep, call) {
-    if (users.length > 0) await folders.permit(folder.name, "local_user", users, call.signal);
-    if (groups.length > 0) await folders.permit(folder.name, "local_group", groups, call.signal);
+  async publish({ folder: { name }, finished }, _spec, _keep, call) {
+    for (const [kind, accounts] of [["local_user", users] as const, ["local_group", groups] as const]) {
+      if (accounts.length === 0) continue;
+      const isSaved = finished && (await folders.isPermitted(name, kind, accounts, call.signal));
+      if (!isSaved) await folders.permit(name, kind, accounts, call.signal);
+    }
     return {};
   },
   /** DSM shares every folder over SMB; its permissions are up to its administrator. */

@@ -36,11 +36,15 @@ export interface NfsRule {
   readonly security_flavor: Readonly<Record<string, boolean>>;
 }
 
+/** DSM's words for its users and its groups. */
+export type AccountKind = "local_user" | "local_group";
+
 /** Throws if the folder that is to be changed is no longer among those of the system as it was read. */
 export type StillSame = (folders: readonly SharedFolder[]) => void;
 
 const shareApi = "SYNO.Core.Share";
 const snapshotApi = "SYNO.Core.Share.Snapshot";
+const permissionApi = "SYNO.Core.Share.Permission";
 const nfsApi = "SYNO.Core.FileServ.NFS.SharePrivilege";
 
 /** How often a change is tried while DSM is busy (about three seconds), and if it refuses it without a reason (0.6 s). */
@@ -163,15 +167,24 @@ export class Folders {
     await this.#change(nfsApi, "save", { share_name: name, rule }, signal, still);
   }
 
-  /** Allows accounts of DSM, users or groups, to write. */
-  async permit(
+  /** Whether of all accounts but administrators exactly these may use a folder, and write. */
+  async isPermitted(
     name: string,
-    kind: "local_user" | "local_group",
+    kind: AccountKind,
     accounts: readonly string[],
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
+    const ask = () => this.#call(permissionApi, "list", { name, user_group_type: kind }, signal);
+    const rights = (row: Row) => ["is_writable", "is_readonly", "is_deny"].filter(right => row[right] === true).join();
+    const isNamed = ({ name: account }: Row) => accounts.includes(textOf(account));
+    const held = (await listed(ask, "items")).filter(row => isNamed(row) || (rights(row) !== "" && !row["is_admin"]));
+    return held.length === accounts.length && held.every(row => isNamed(row) && rights(row) === "is_writable");
+  }
+
+  /** Allows accounts of DSM, users or groups, to write. */
+  async permit(name: string, kind: AccountKind, accounts: readonly string[], signal: AbortSignal): Promise<void> {
     const permissions = accounts.map(each => ({ name: each, is_readonly: false, is_writable: true, is_deny: false }));
-    await this.#change("SYNO.Core.Share.Permission", "set", { name, user_group_type: kind, permissions }, signal);
+    await this.#change(permissionApi, "set", { name, user_group_type: kind, permissions }, signal);
   }
 
   /**

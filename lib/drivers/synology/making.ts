@@ -55,7 +55,7 @@ function lunFailure(
     const existing = context.named(luns).filter(each => each.id === id.toLowerCase());
     // DSM lists a LUN some time after the request, so an absent one may still appear.
     if (existing.some(({ state }) => state === "whole") || (accepted && existing.length === 0)) return false;
-    await removeLuns(context, id, removable(context, id, luns, targets), call);
+    await removeLuns(context, id, removable(context, id, luns, targets), targets, call);
     return true;
   };
   return afterFailure(error, undo, context, `create volume "${spec.name.slice(0, 160)}"`, call);

@@ -7,30 +7,32 @@ import type { Lun, SanTarget } from "./san.ts";
 const goneMs = 5000;
 
 /**
- * Removes LUNs of a volume, whatever their state, and then its targets without LUNs, but nothing that another controller makes or finishes
- * meanwhile: `seen` are those that were to be removed. Renames each LUN first, because DSM lists it for a while after its deletion. Throws
- * "aborted" while one still exists, and for one that has been finished.
+ * Removes LUNs of a volume, whatever their state, and then those of `targets` that are its own and lead nowhere, but nothing that another
+ * controller makes or finishes meanwhile: `seen` and `targets` were read before. Renames each LUN first, because DSM lists it for a while after
+ * its deletion. Throws "aborted" while one still exists, and for one that has been finished.
  */
 export async function removeLuns(
   context: LunContext,
   id: string,
   seen: readonly NamedLun[],
+  targets: readonly SanTarget[],
   call: Call,
 ): Promise<void> {
   const { san, names } = context;
   for (const named of seen) await remove(context, named, call);
-  // The targets first: then each of them has a LUN in the listing, unless that is gone.
-  const gone = async () => {
-    const targets = await san.targets(call.signal);
+  const withoutSeen = async () => {
     const luns = await san.luns(call.signal);
-    if (luns.some(({ uuid }) => seen.some(({ lun }) => lun.uuid === uuid))) return undefined;
-    const others = luns.map(({ uuid }) => names.taggedIqn(id, uuid).toLowerCase());
-    return targets.filter(({ iqn }) => names.isTarget(id, iqn) && !others.includes(iqn.toLowerCase()));
+    return luns.some(({ uuid }) => seen.some(({ lun }) => lun.uuid === uuid)) ? undefined : luns;
   };
-  const left = await until(context, gone, goneMs, call);
-  if (!left) throw context.error("aborted", `DSM is still removing the LUN of volume "${id}"; retrying`);
-  for (const { id: target, mapped, sessions } of left)
-    if (mapped.length === 0 && sessions.length === 0) await san.deleteTarget(target, call.signal);
+  const luns = await until(context, withoutSeen, goneMs, call);
+  if (!luns) throw context.error("aborted", `DSM is still removing the LUN of volume "${id}"; retrying`);
+  // The targets were read first, so each of them has a LUN in this listing, unless that is gone.
+  const others = luns.map(({ uuid }) => names.taggedIqn(id, uuid).toLowerCase());
+  const left = targets.filter(({ iqn }) => names.isTarget(id, iqn) && !others.includes(iqn.toLowerCase()));
+  if (left.length === 0) return;
+  for (const { id: target, iqn, mapped, sessions } of await san.targets(call.signal))
+    if (mapped.length === 0 && sessions.length === 0 && left.some(each => each.id === target && each.iqn === iqn))
+      await san.deleteTarget(target, call.signal);
 }
 
 /** Throws "aborted" for a LUN that another controller has finished since it was read. */

@@ -109,8 +109,16 @@ export function lunStore(context: LunContext, templates: TemplateSources): Volum
       if (seen.length === 0) context.refuseOtherwise(id, luns);
       const asset = among(id, luns, targets);
       if (asset) await refuseRemoval(asset, call);
-      if (asset) await before(asset);
-      await removeLuns(context, id, seen, call);
+      if (asset) await before({ ...asset, targets });
+      // That of a finished volume is withdrawn by now.
+      const withdrawn = asset?.finished ? context.targetOf(id, asset.lun.uuid, targets) : undefined;
+      await removeLuns(
+        context,
+        id,
+        seen,
+        targets.filter(each => each !== withdrawn),
+        call,
+      );
     },
     sameSource: (a, b) => a.kind === b.kind && names.sourceTag(a) === names.sourceTag(b),
     async resize({ id, lun }, bytes, _limit, call) {

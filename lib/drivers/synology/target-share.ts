@@ -74,7 +74,7 @@ export function lunTargets(
     /** Throws "failed-precondition" while a node is logged in. */
     async withdraw(asset, call) {
       const { id, lun } = asset;
-      const all = await san.targets(call.signal);
+      const all = asset.targets ?? (await san.targets(call.signal));
       const target = on.targetOf(id, lun.uuid, all);
       // A person may have mapped the LUN to another target, too.
       const leading = all.filter(each => each === target || each.mapped.some(mapped => mapped.lun === lun.uuid));

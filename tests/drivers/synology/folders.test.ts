@@ -67,6 +67,24 @@ describe("shared folders", () => {
     expect([...dsm.state.shares.values()][0]?.permissions).toEqual(["local_group apps", "local_user csi-nodes"]);
   });
 
+  test("over SMB get their permissions again only if those differ", async () => {
+    const { driver, dsm } = await rigOf("smb");
+    const saved = async () => {
+      const before = dsm.count("set");
+      await driver.create(volumeOf("pvc-1"), call);
+      return dsm.count("set") - before;
+    };
+    await saved();
+    const [share] = dsm.state.shares.values();
+    if (!share) throw new Error("no folder");
+    const all = share.permissions;
+    expect([await saved(), share.permissions]).toEqual([0, all]);
+    for (const others of [["local_group apps"], [...all, "local_user eve"], ["local_group apps", "local_user eve"]]) {
+      share.permissions = others;
+      expect([await saved(), share.permissions]).toEqual([1, all]);
+    }
+  });
+
   test("have whole MiB: a size is rounded up, unless its limit forbids it", async () => {
     const { driver } = await rigOf("nfs");
     const spec = { ...volumeOf("pvc-1"), range: { required: gib + 1n, limit: undefined } };
