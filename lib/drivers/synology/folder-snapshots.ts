@@ -1,12 +1,10 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
-import type { Snapshot, SnapshotAbility } from "../driver.ts";
-import { unfinished } from "../failure.ts";
-import { pageOf } from "../pages.ts";
+import type { Context } from "../driver.ts";
 import { TakenNames } from "../taken-names.ts";
-import type { FolderContext, FolderVolume } from "./contexts.ts";
-import { DsmError } from "./dsm-error.ts";
-import { type FolderSnapshot, mebibyte } from "./folders.ts";
+import { mebibyte, type SharedFolder } from "./folders.ts";
+import type { FolderVolume, SharedFolders } from "./shared-folders.ts";
+import type { SnapshotId, SnapshotKind, Taken } from "./unit.ts";
 
 const timeShape = /^GMT([+-])(\d\d):?(\d\d)?-(\d{4})\.(\d\d)\.(\d\d)-(\d\d)\.(\d\d)\.(\d\d)$/;
 const markShape = /^csimux (\d+) ([A-Za-z0-9][A-Za-z0-9_-]*)$/;
@@ -14,16 +12,7 @@ const markShape = /^csimux (\d+) ([A-Za-z0-9][A-Za-z0-9_-]*)$/;
 const longestKey = 44;
 
 type Signalled = Pick<Call, "signal">;
-
-/** A snapshot that CSI took. */
-export interface OwnSnapshot {
-  readonly volume: FolderVolume;
-  readonly time: string;
-  /** The key of its name. */
-  readonly key: string;
-  /** The size of the volume at that time. */
-  readonly bytes: bigint;
-}
+type All = readonly SharedFolder[];
 
 /** The time in DSM's name of a snapshot. */
 export function momentOf(time: string): Date {
@@ -33,125 +22,70 @@ export function momentOf(time: string): Date {
   return new Date(Date.UTC(year, month - 1, day, hour, minute - offset, second));
 }
 
-const idOf = ({ volume, time }: OwnSnapshot): string => `${volume.id}@${time}`;
+/** Snapshots of shared folders, which DSM names by their time and lists for one folder at a time. Those of its schedule are ignored. */
+export class FolderSnapshots implements SnapshotKind<FolderVolume, All> {
+  readonly taker = "csimux";
+  readonly #shared: SharedFolders;
+  readonly #taken: TakenNames;
 
-/** The parts of a snapshot's id; undefined for any other text. */
-function parseFolderSnapshot(id: string): { readonly volume: string; readonly time: string } | undefined {
-  const at = id.indexOf("@");
-  const time = id.slice(at + 1);
-  return at > 0 && timeShape.test(time) ? { volume: id.slice(0, at), time } : undefined;
+  constructor(shared: SharedFolders) {
+    this.#shared = shared;
+    this.#taken = new TakenNames(async signal => {
+      const units = shared.finished(await shared.read({ signal }));
+      const all = (await Promise.all(units.map(each => this.of(each, { signal })))).flat();
+      return all.map(({ key = "", unit }) => [key, unit.id]);
+    });
+  }
+
+  keyOf(name: string): string {
+    return backendName(name, longestKey);
+  }
+
+  parse(id: string): SnapshotId | undefined {
+    const at = id.indexOf("@");
+    const name = id.slice(at + 1);
+    return at > 0 && timeShape.test(name) ? [id.slice(0, at), name] : undefined;
+  }
+
+  unitOf([of]: SnapshotId, all: All): FolderVolume | undefined {
+    const unit = this.#shared.find(of, all);
+    return unit?.finished ? unit : undefined;
+  }
+
+  async of(unit: FolderVolume, { signal }: Signalled): Promise<readonly Taken<FolderVolume>[]> {
+    return (await this.#shared.folders.snapshots(unit.folder.name, signal)).flatMap(({ time: name, description }) => {
+      const [, size, key] = markShape.exec(description) ?? [];
+      if (size === undefined || key === undefined) return [];
+      const id = `${unit.id}@${name}`;
+      const createdAt = momentOf(name);
+      return [{ unit, name, id, key, by: this.taker, bytes: BigInt(size) * mebibyte, createdAt, ready: true }];
+    });
+  }
+
+  async otherWith(key: string, unit: FolderVolume, units: readonly FolderVolume[], call: Call) {
+    const holder = await this.#taken.take(key, unit.id, call.signal);
+    const other = holder === unit.id ? undefined : units.find(({ id }) => id === holder);
+    if (other && (await this.of(other, call)).some(each => each.key === key)) return other;
+    this.#taken.give(key, unit.id);
+    return undefined;
+  }
+
+  async take({ bytes, folder }: FolderVolume, name: string, _parameters: Context, { signal }: Call): Promise<void> {
+    const description = `csimux ${bytes / mebibyte} ${this.keyOf(name)}`;
+    await this.#shared.folders.takeSnapshot(folder.name, description, signal);
+  }
+
+  async delete({ unit, name, id }: Taken<FolderVolume>, call: Call): Promise<void> {
+    await this.#shared.folders.deleteSnapshot(unit.folder.name, name, call.signal);
+    // DSM also reports success if it failed.
+    if ((await this.of(unit, call)).some(each => each.name === name))
+      throw this.#shared.place.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
+  }
+
+  async keeper([of, name]: SnapshotId, all: All, call: Call): Promise<string | undefined> {
+    const folder = this.#shared.folder(of, all)?.name ?? this.#shared.otherwise(of, all);
+    if (folder === undefined) return undefined;
+    const taken = await this.#shared.folders.snapshots(folder, call.signal);
+    return taken.some(({ time }) => time === name) ? folder : undefined;
+  }
 }
-
-function ownSnapshots(volume: FolderVolume, { time, description }: FolderSnapshot): readonly OwnSnapshot[] {
-  const [, size, key] = markShape.exec(description) ?? [];
-  return size === undefined || key === undefined ? [] : [{ volume, time, key, bytes: BigInt(size) * mebibyte }];
-}
-
-/** The snapshots of a volume taken by CSI; DSM's schedule takes others. */
-export async function snapshotsOf(
-  context: FolderContext,
-  volume: FolderVolume,
-  call: Signalled,
-): Promise<readonly OwnSnapshot[]> {
-  const all = await context.folders.snapshots(volume.folder.name, call.signal);
-  return all.flatMap(each => ownSnapshots(volume, each));
-}
-
-/** The snapshot of an id, and behind it those of the same name: another controller may have taken one for the same call. */
-async function namesakesOf(context: FolderContext, id: string, call: Call): Promise<readonly OwnSnapshot[]> {
-  const parts = parseFolderSnapshot(id);
-  if (!parts) return [];
-  const volume = context.asset(await context.folder(parts.volume, call));
-  if (!volume?.finished) return [];
-  const all = await snapshotsOf(context, volume, call);
-  const found = all.find(({ time }) => time === parts.time);
-  return found ? [found, ...all.filter(each => each !== found && each.key === found.key)] : [];
-}
-
-/** The snapshot of an id; undefined if it does not exist. */
-export async function findSnapshot(context: FolderContext, id: string, call: Call): Promise<OwnSnapshot | undefined> {
-  return (await namesakesOf(context, id, call))[0];
-}
-
-/**
- * Throws "failed-precondition" for a snapshot that DSM has, although this connection has no such volume: a person may have changed the folder's
- * description, or the prefix in the file.
- */
-async function refuseKept(context: FolderContext, id: string, call: Call): Promise<void> {
-  const parts = parseFolderSnapshot(id);
-  const folder = parts && ((await context.folder(parts.volume, call)) ?? (await context.otherwise(parts.volume, call)));
-  if (!folder) return;
-  const all = await context.folders.snapshots(folder.name, call.signal);
-  if (!all.some(({ time }) => time === parts.time)) return;
-  const text = `snapshot "${id}" of the shared folder "${folder.name}" does not belong to this connection and is kept; if it is yours, delete it in DSM`;
-  throw context.error("failed-precondition", text);
-}
-
-async function take(context: FolderContext, volume: FolderVolume, key: string, call: Call): Promise<OwnSnapshot> {
-  const { folders } = context;
-  const description = `csimux ${volume.bytes / mebibyte} ${key}`;
-  const refusal = await folders.takeSnapshot(volume.folder.name, description, call.signal).catch((error: unknown) => {
-    if (error instanceof DsmError) return error;
-    throw error;
-  });
-  // The snapshot may exist now, so a failure here is not final.
-  const all = await snapshotsOf(context, volume, call).catch((error: unknown) => {
-    throw unfinished(error, context, `create snapshot "${key}"`);
-  });
-  const made = all.find(each => each.key === key);
-  if (made) return made;
-  throw refusal ?? context.error("aborted", `DSM does not list snapshot "${key}" yet; retrying`);
-}
-
-/** Snapshots of shared folders, which DSM deletes with their folder. It lists those of one folder at a time. */
-export function folderSnapshots(context: FolderContext): SnapshotAbility {
-  const ofAll = async (volumes: readonly FolderVolume[], call: Signalled) =>
-    (await Promise.all(volumes.map(each => snapshotsOf(context, each, call)))).flat();
-  const taken = new TakenNames(async signal => {
-    const all = await ofAll(await context.volumes({ signal }), { signal });
-    return all.map(({ key, volume }) => [key, volume.id]);
-  });
-  return {
-    async create(name, volumeId, _parameters, call) {
-      const volumes = await context.volumes(call);
-      const volume = volumes.find(({ id }) => id === volumeId);
-      if (!volume) throw context.error("not-found", `volume "${volumeId.slice(0, 128)}" does not exist`);
-      const key = backendName(name, longestKey);
-      const existing = (await snapshotsOf(context, volume, call)).find(each => each.key === key);
-      if (existing) return snapshotOf(existing);
-      const holder = await taken.take(key, volumeId, call.signal);
-      const other = holder === volumeId ? undefined : volumes.find(({ id }) => id === holder);
-      if (other && (await snapshotsOf(context, other, call)).some(each => each.key === key))
-        throw context.error("already-exists", `snapshot "${name}" exists, of volume "${other.id}"`);
-      taken.give(key, volumeId);
-      return snapshotOf(await take(context, volume, key, call));
-    },
-    async delete(id, call) {
-      const found = await namesakesOf(context, id, call);
-      if (found.length === 0) return refuseKept(context, id, call);
-      for (const { volume, time } of found) await context.folders.deleteSnapshot(volume.folder.name, time, call.signal);
-      // DSM also reports success if it failed.
-      if (await findSnapshot(context, id, call))
-        throw context.error("aborted", `DSM still lists snapshot "${id}"; retrying`);
-    },
-    async get(id, call) {
-      const found = await findSnapshot(context, id, call);
-      if (found) return snapshotOf(found);
-      throw context.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
-    },
-    async list({ volumeId }, page, call) {
-      const volumes = (await context.volumes(call)).filter(({ id }) => volumeId === undefined || id === volumeId);
-      const byId = new Map((await ofAll(volumes, call)).map(each => [idOf(each), snapshotOf(each)]));
-      const isId = (text: string) => parseFolderSnapshot(text) !== undefined;
-      return pageOf([...byId.keys()], isId, page, async id => byId.get(id));
-    },
-  };
-}
-
-const snapshotOf = (taken: OwnSnapshot): Snapshot => ({
-  id: idOf(taken),
-  volumeId: taken.volume.id,
-  bytes: taken.bytes,
-  createdAt: momentOf(taken.time),
-  ready: true,
-});

@@ -1,10 +1,7 @@
 import type { Call } from "../../core/call.ts";
-import { type LunContext, type NamedLun, until } from "./contexts.ts";
 import { errors, isAnswer, isNoLun } from "./dsm-error.ts";
+import type { Luns, NamedLun } from "./luns.ts";
 import type { Lun, SanTarget } from "./san.ts";
-
-/** How long a call waits for DSM to remove a LUN, in milliseconds; sidecars wait 15 s and then retry. */
-const goneMs = 5000;
 
 /**
  * Removes LUNs of a volume, whatever their state, and then those of `targets` that are its own and lead nowhere, but nothing that another
@@ -12,20 +9,19 @@ const goneMs = 5000;
  * its deletion. Throws "aborted" while one still exists, and for one that has been finished.
  */
 export async function removeLuns(
-  context: LunContext,
+  on: Luns,
   id: string,
   seen: readonly NamedLun[],
   targets: readonly SanTarget[],
   call: Call,
 ): Promise<void> {
-  const { san, names } = context;
-  for (const named of seen) await remove(context, named, call);
+  const { san, names } = on;
+  for (const named of seen) await remove(on, named, call);
   const withoutSeen = async () => {
     const luns = await san.luns(call.signal);
     return luns.some(({ uuid }) => seen.some(({ lun }) => lun.uuid === uuid)) ? undefined : luns;
   };
-  const luns = await until(context, withoutSeen, goneMs, call);
-  if (!luns) throw context.error("aborted", `DSM is still removing the LUN of volume "${id}"; retrying`);
+  const luns = await on.place.awaited(withoutSeen, "removing", id, call);
   // The targets were read first, so each of them has a LUN in this listing, unless that is gone.
   const others = luns.map(({ uuid }) => names.taggedIqn(id, uuid).toLowerCase());
   const left = targets.filter(({ iqn }) => names.isTarget(id, iqn) && !others.includes(iqn.toLowerCase()));
@@ -36,50 +32,46 @@ export async function removeLuns(
 }
 
 /** Throws "aborted" for a LUN that another controller has finished since it was read. */
-export async function refuseFinished(context: LunContext, { uuid, name }: Lun, call: Call): Promise<void> {
-  const now = (await context.san.luns(call.signal)).find(each => each.uuid === uuid);
-  if (now && context.names.parse(now.name)?.state === "whole")
-    throw context.error("aborted", `the LUN "${name}" was finished by another controller meanwhile; it stays`);
+export async function refuseFinished(on: Luns, { uuid, name }: Lun, call: Call): Promise<void> {
+  const now = (await on.san.luns(call.signal)).find(each => each.uuid === uuid);
+  if (now && on.names.parse(now.name)?.state === "whole")
+    throw on.place.error("aborted", `the LUN "${name}" was finished by another controller meanwhile; it stays`);
 }
 
 /**
  * Renames a LUN to mark it as being removed. Another controller may have done so already: the name contains the beginning of
  * the LUN's own UUID, so it cannot belong to another LUN.
  */
-export async function markRemoved(context: LunContext, { lun }: Pick<NamedLun, "lun">, call: Call): Promise<void> {
-  await context.san
-    .renameLun(lun.uuid, context.names.removed(lun.name, lun.uuid), call.signal)
-    .catch((error: unknown) => {
-      if (!isAnswer(error, errors.lunExists) && !isNoLun(error)) throw error;
-    });
+export async function markRemoved(on: Luns, { lun }: Pick<NamedLun, "lun">, call: Call): Promise<void> {
+  await on.san.renameLun(lun.uuid, on.names.removed(lun.name, lun.uuid), call.signal).catch((error: unknown) => {
+    if (!isAnswer(error, errors.lunExists) && !isNoLun(error)) throw error;
+  });
 }
 
-async function remove(context: LunContext, named: NamedLun, call: Call): Promise<void> {
+async function remove(on: Luns, named: NamedLun, call: Call): Promise<void> {
   const { lun, state } = named;
   if (state === "being removed" && lun.locked) return;
-  if (state === "being made") await refuseFinished(context, lun, call);
-  if (state !== "being removed") await markRemoved(context, named, call);
-  await context.san.deleteLun(lun.uuid, call.signal);
+  if (state === "being made") await refuseFinished(on, lun, call);
+  if (state !== "being removed") await markRemoved(on, named, call);
+  await on.san.deleteLun(lun.uuid, call.signal);
 }
 
 /** The LUNs of a volume that may be removed. Throws "failed-precondition" for a foreign one. */
 export const removable = (
-  context: LunContext,
+  on: Luns,
   id: string,
   luns: readonly Lun[],
   targets: readonly SanTarget[],
 ): readonly NamedLun[] =>
-  context.named(luns).filter(each => each.id === id.toLowerCase() && mayRemove(context, each, id, targets));
+  on.named(luns).filter(each => each.id === id.toLowerCase() && mayRemove(on, each, id, targets));
 
-function mayRemove(context: LunContext, named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
+function mayRemove(on: Luns, named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
   const { lun, state } = named;
   // Only csimux appends the beginning of the UUID to the name.
-  if (state === "being removed")
-    return lun.name === context.names.removed(lun.name.replace(/\.[^.]+\.del$/, ""), lun.uuid);
-  const maker = context.maker(named, targets);
+  if (state === "being removed") return lun.name === on.names.removed(lun.name.replace(/\.[^.]+\.del$/, ""), lun.uuid);
+  const maker = on.maker(named, targets);
   if (maker === "democratic-csi") return true;
   if (maker === "this connection") return id === named.id;
   if (state === "being made") return false;
-  const text = `the LUN "${lun.name}" does not belong to this connection and is kept; if it is yours, delete it in SAN Manager`;
-  throw context.error("failed-precondition", text);
+  throw on.place.kept(`the LUN "${lun.name}"`);
 }

@@ -85,7 +85,7 @@ export class San {
   }
 
   async cloneSnapshot(
-    { lun, uuid }: LunSnapshot,
+    { lun, uuid }: Pick<LunSnapshot, "lun" | "uuid">,
     name: string,
     description: string,
     signal: AbortSignal,
