@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Dsm, DsmCall, Row } from "./client.ts";
-import { DsmError, isNoShare, isShareBusy, isShareUnsettled } from "./dsm-error.ts";
+import { DsmError, isNoShare, isShareBusy, isShareUnsettled, unless } from "./dsm-error.ts";
 import { listed, rows, textOf } from "./rows.ts";
 
 /** A shared folder as DSM reports it. */
@@ -123,24 +123,16 @@ export class Folders {
       isGone = !folders.some(each => each.name === name);
       still(folders);
     };
-    await this.#change(shareApi, "delete", { name: [name] }, signal, check).catch((error: unknown) => {
-      if (!isGone && !isNoShare(error)) throw error;
-    });
+    const isFine = (error: unknown) => isGone || isNoShare(error);
+    await this.#change(shareApi, "delete", { name: [name] }, signal, check).catch(unless(isFine, undefined));
   }
 
   /** None if the folder does not exist. */
   async snapshots(name: string, signal: AbortSignal): Promise<readonly FolderSnapshot[]> {
     const params = { name, additional: ["desc", "lock", "schedule_snapshot", "ruuid"] };
-    try {
-      const ask = () => this.#call(snapshotApi, "list", params, signal, "2");
-      return (await listed(ask, "snapshots")).map(row => ({
-        time: textOf(row["time"]),
-        description: textOf(row["desc"]),
-      }));
-    } catch (error) {
-      if (isNoShare(error)) return [];
-      throw error;
-    }
+    const ask = () => this.#call(snapshotApi, "list", params, signal, "2");
+    const all = await listed(ask, "snapshots").catch(unless(isNoShare, []));
+    return all.map(row => ({ time: textOf(row["time"]), description: textOf(row["desc"]) }));
   }
 
   async takeSnapshot(name: string, description: string, signal: AbortSignal): Promise<void> {
@@ -148,9 +140,8 @@ export class Folders {
   }
 
   async deleteSnapshot(name: string, time: string, signal: AbortSignal): Promise<void> {
-    await this.#call(snapshotApi, "delete", { name, snapshots: [time] }, signal).catch((error: unknown) => {
-      if (!isNoShare(error)) throw error;
-    });
+    const deleted = this.#call(snapshotApi, "delete", { name, snapshots: [time] }, signal);
+    await deleted.catch(unless(isNoShare, undefined));
   }
 
   async nfsRules(name: string, signal: AbortSignal): Promise<readonly Row[]> {
@@ -193,10 +184,8 @@ export class Folders {
    */
   async smbUsers(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const ask = () => this.#call("SYNO.Core.CurrentConnection", "list", {}, signal);
-    const items = await listed(ask, "items").catch((error: unknown) => {
-      if (error instanceof DsmError && hidesConnections.includes(error.code)) return [];
-      throw error;
-    });
+    const isHidden = (error: unknown) => error instanceof DsmError && hidesConnections.includes(error.code);
+    const items = await listed(ask, "items").catch(unless(isHidden, []));
     return items.flatMap(row => {
       const folders = textOf(row["descr"])
         .split(",")

@@ -4,12 +4,12 @@ import type { Source, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { Notes } from "../store.ts";
 import { errors, isNoLun } from "./dsm-error.ts";
-import { LunSnapshots } from "./lun-snapshots.ts";
+import { lunSnapshots } from "./lun-snapshots.ts";
 import { type LunName, LunNames, type LunNaming, markOf, parseMark, sourceTag } from "./names.ts";
 import { removable, removeLuns } from "./removal.ts";
 import { type Lun, San, type SanTarget } from "./san.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
-import { type Kind, type Origin, ownersOf, type Place, type Unit } from "./unit.ts";
+import { type Kind, type Origin, ownersOf, type Place, type SnapshotKind, type Unit } from "./unit.ts";
 
 /** The LUNs and targets of a system. */
 export interface LunsAndTargets {
@@ -35,7 +35,7 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
   readonly place: Place;
   readonly san: San;
   readonly names: LunNames;
-  readonly snapshots: LunSnapshots;
+  readonly snapshots: SnapshotKind<LunVolume, LunsAndTargets>;
   readonly templates: TemplateSources;
   readonly sizeUnit = 1n;
   readonly shrinks = false;
@@ -50,7 +50,7 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
     this.san = new San(place.dsm);
     this.names = new LunNames(naming, this.#owners, identity.maxIdBytes);
     this.templates = templates;
-    this.snapshots = new LunSnapshots(this, `csimux:${this.#owners[0]}`, identity.maxIdBytes);
+    this.snapshots = lunSnapshots(this, `csimux:${this.#owners[0]}`, identity.maxIdBytes);
   }
 
   async read({ signal }: Pick<Call, "signal">, withSnapshots = false): Promise<LunsAndTargets> {
@@ -110,8 +110,8 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
     return this.san.resizeLun(lun.uuid, bytes, call.signal);
   }
 
-  isThere(id: string, { luns, targets }: LunsAndTargets): boolean {
-    return removable(this, id, luns, targets).length > 0;
+  isThere(id: string, all: LunsAndTargets): boolean {
+    return removable(this, id, all).length > 0;
   }
 
   otherwise(id: string, { luns }: LunsAndTargets): string | undefined {
@@ -119,13 +119,8 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
     return luns.find(lun => this.names.isOtherwise(id, lun.name, isMarked(lun)))?.name;
   }
 
-  async remove(id: string, all: LunsAndTargets, call: Call): Promise<void> {
-    const seen = removable(this, id, all.luns, all.targets);
-    const unit = this.find(id, all);
-    // That of a finished volume is withdrawn by now.
-    const withdrawn = unit?.finished ? this.targetOf(id, unit.lun.uuid, all.targets) : undefined;
-    const left = all.targets.filter(each => each !== withdrawn);
-    await removeLuns(this, id, seen, left, call);
+  remove(id: string, all: LunsAndTargets, call: Call): Promise<void> {
+    return removeLuns(this, id, all, call);
   }
 
   /** No node can reach a LUN without a target. */

@@ -5,10 +5,10 @@ import type { ConnectionIdentity } from "../module.ts";
 import type { Notes, VolumeStore } from "../store.ts";
 import { errors, isNoShare } from "./dsm-error.ts";
 import { type FolderMark, FolderNames } from "./folder-names.ts";
-import { FolderSnapshots } from "./folder-snapshots.ts";
+import { folderSnapshots } from "./folder-snapshots.ts";
 import { Folders, mebibyte, type SharedFolder, type StillSame } from "./folders.ts";
 import { isUnique, sourceTag } from "./names.ts";
-import { type Kind, type Origin, ownersOf, type Place, type Unit } from "./unit.ts";
+import { type Kind, type Origin, ownersOf, type Place, type SnapshotKind, type Unit } from "./unit.ts";
 
 type All = readonly SharedFolder[];
 
@@ -22,7 +22,7 @@ export class SharedFolders implements Kind<FolderVolume, All> {
   readonly place: Place;
   readonly folders: Folders;
   readonly names: FolderNames;
-  readonly snapshots: FolderSnapshots;
+  readonly snapshots: SnapshotKind<FolderVolume, All>;
   readonly sizeUnit = mebibyte;
   readonly shrinks = true;
   readonly existsCode = errors.shareExists;
@@ -32,7 +32,7 @@ export class SharedFolders implements Kind<FolderVolume, All> {
     this.place = place;
     this.folders = new Folders(place.dsm);
     this.names = new FolderNames(prefix, ownersOf(identity), identity.maxIdBytes);
-    this.snapshots = new FolderSnapshots(this);
+    this.snapshots = folderSnapshots(this);
   }
 
   read({ signal }: Pick<Call, "signal">): Promise<All> {
