@@ -9,7 +9,7 @@ import { SharedFolders } from "./shared-folders.ts";
 import { unitStore } from "./store.ts";
 import { lunTargets, type Portals } from "./target-share.ts";
 import type { TemplateName } from "./templates.ts";
-import { Place, type Words } from "./unit.ts";
+import { Place, type words } from "./unit.ts";
 
 /** The sections of a connection file after validation. */
 export interface IscsiConfig {
@@ -29,17 +29,12 @@ export interface IscsiConfig {
 const locationOf = (synology: { readonly volume: string } | undefined): string =>
   `/${(synology?.volume ?? "volume1").replace(/^\//, "")}`;
 
-const words: Readonly<Record<"lun" | "folder", Words>> = {
-  lun: { noun: "LUN", editor: "SAN Manager", affixes: "namePrefix or nameSuffix" },
-  folder: { noun: "shared folder", editor: "DSM", affixes: "namePrefix" },
-};
-
 /** The sections common to all protocols. */
 export type PlaceConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
 
 function placeOf(identity: ConnectionIdentity, { httpConnection, synology }: PlaceConfig, kind: keyof typeof words) {
   const dsm = leasedDsm(serverOf(httpConnection), identity.connection);
-  return new Place(identity, dsm, locationOf(synology), words[kind]);
+  return new Place(identity, dsm, locationOf(synology), kind);
 }
 
 /** The LUNs and targets of a connection. Does no I/O. */

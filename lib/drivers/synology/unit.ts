@@ -16,13 +16,11 @@ const patienceMs = 8000;
 export const ownersOf = ({ instanceId, connection }: ConnectionIdentity): readonly [string, ...string[]] =>
   instanceId === undefined ? [connection] : [instanceId, connection];
 
-/** What DSM calls a unit, and the keys in the file that its name is made with. */
-export interface Words {
-  readonly noun: "LUN" | "shared folder";
-  /** Where a person deletes one. */
-  readonly editor: "SAN Manager" | "DSM";
-  readonly affixes: string;
-}
+/** What DSM calls a unit, where a person deletes one, and the keys in the file that its name is made with. */
+export const words = {
+  lun: { noun: "LUN", editor: "SAN Manager", affixes: "namePrefix or nameSuffix" },
+  folder: { noun: "shared folder", editor: "DSM", affixes: "namePrefix" },
+} as const;
 
 /** The volume of DSM, such as /volume1, on which a connection has its units. */
 export class Place implements FailureContext {
@@ -30,13 +28,13 @@ export class Place implements FailureContext {
   readonly connection: string;
   readonly dsm: Dsm;
   readonly location: string;
-  readonly words: Words;
+  readonly words: (typeof words)[keyof typeof words];
 
-  constructor({ connection }: ConnectionIdentity, dsm: Dsm, location: string, words: Words) {
+  constructor({ connection }: ConnectionIdentity, dsm: Dsm, location: string, kind: keyof typeof words) {
     this.connection = connection;
     this.dsm = dsm;
     this.location = location;
-    this.words = words;
+    this.words = words[kind];
   }
 
   error(code: Code, text: string): CsiError {
