@@ -3,7 +3,7 @@ import { backendName } from "../../core/name.ts";
 import { TakenNames } from "../taken-names.ts";
 import { mebibyte, type SharedFolder } from "./folders.ts";
 import type { FolderVolume, SharedFolders } from "./shared-folders.ts";
-import type { SnapshotKind, Taken } from "./unit.ts";
+import type { SnapshotKind, TakenSnapshot } from "./unit.ts";
 
 const timeShape = /^GMT([+-])(\d\d):?(\d\d)?-(\d{4})\.(\d\d)\.(\d\d)-(\d\d)\.(\d\d)\.(\d\d)$/;
 const markShape = /^csimux (\d+) ([A-Za-z0-9][A-Za-z0-9_-]*)$/;
@@ -21,10 +21,10 @@ export function momentOf(time: string): Date {
   return new Date(Date.UTC(year, month - 1, day, hour, minute - offset, second));
 }
 
-/** Snapshots of shared folders, which DSM names by their time and lists for one folder at a time. Those of its schedule are ignored. */
+/** Snapshots of shared folders, which DSM names by their time and lists for one folder at a time. Snapshots of its schedule are ignored. */
 export function folderSnapshots(shared: SharedFolders): SnapshotKind<FolderVolume, All> {
   const taker = "csimux";
-  const of = async (unit: FolderVolume, { signal }: Signalled): Promise<readonly Taken<FolderVolume>[]> =>
+  const of = async (unit: FolderVolume, { signal }: Signalled): Promise<readonly TakenSnapshot<FolderVolume>[]> =>
     (await shared.folders.snapshots(unit.folder.name, signal)).flatMap(({ time: name, description }) => {
       const [, size, key] = markShape.exec(description) ?? [];
       if (size === undefined || key === undefined) return [];

@@ -1,23 +1,28 @@
 import type { Call } from "../../core/call.ts";
 import { backendName } from "../../core/name.ts";
+import type { ConnectionIdentity } from "../module.ts";
 import type { Luns, LunsAndTargets, LunVolume } from "./luns.ts";
 import type { LunSnapshot } from "./san.ts";
 import { template } from "./templates.ts";
-import type { SnapshotKind, Taken } from "./unit.ts";
+import { ownersOf, type SnapshotKind, type TakenSnapshot } from "./unit.ts";
 
 /** democratic-csi's form: the UUID of the LUN (its number in old ids), then the UUID of the snapshot. */
 const idShape = /^\/lun\/([0-9]{1,9}|[0-9A-Fa-f-]{36})\/([0-9A-Fa-f-]{36})$/;
 
 /** Snapshots of LUNs. Their description is their name, as in democratic-csi. */
-export function lunSnapshots(luns: Luns, taker: string, maxIdBytes: number): SnapshotKind<LunVolume, LunsAndTargets> {
+export function lunSnapshots(luns: Luns, identity: ConnectionIdentity): SnapshotKind<LunVolume, LunsAndTargets> {
+  const taker = `csimux:${ownersOf(identity)[0]}`;
   /** An id has the LUN's number if the UUID would make it too long. */
-  function taken(unit: LunVolume, { uuid, description, takenBy: by, bytes, ...rest }: LunSnapshot): Taken<LunVolume> {
+  function taken(
+    unit: LunVolume,
+    { uuid, description, takenBy: by, bytes, ...rest }: LunSnapshot,
+  ): TakenSnapshot<LunVolume> {
     const { lun } = unit;
     const id = `/lun/${lun.uuid}/${uuid}`;
     const isCsi = by.startsWith("csimux:") || by === "democratic-csi";
     return {
       ...{ unit, name: uuid, by, createdAt: rest.createdAt, ready: rest.ready },
-      id: id.length <= maxIdBytes ? id : `/lun/${lun.number}/${uuid}`,
+      id: id.length <= identity.maxIdBytes ? id : `/lun/${lun.number}/${uuid}`,
       key: isCsi ? description : undefined,
       bytes: bytes > 0n ? bytes : lun.bytes,
     };

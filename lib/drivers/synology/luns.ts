@@ -3,13 +3,11 @@ import type { Finding } from "../../health/finding.ts";
 import type { Source, VolumeSpec } from "../driver.ts";
 import type { ConnectionIdentity } from "../module.ts";
 import type { Notes } from "../store.ts";
-import { errors, isNoLun } from "./dsm-error.ts";
-import { lunSnapshots } from "./lun-snapshots.ts";
+import { errors, isAnswer, isNoLun, unless } from "./dsm-error.ts";
 import { type LunName, LunNames, type LunNaming, markOf, parseMark, sourceTag } from "./names.ts";
-import { removable, removeLuns } from "./removal.ts";
 import { type Lun, San, type SanTarget } from "./san.ts";
 import { lunFields, type TemplateSources } from "./templates.ts";
-import { type Kind, type Origin, ownersOf, type Place, type SnapshotKind, type Unit } from "./unit.ts";
+import { type DsmUnit, type Kind, type Origin, ownersOf, type UnitPlace } from "./unit.ts";
 
 /** The LUNs and targets of a system. */
 export interface LunsAndTargets {
@@ -18,24 +16,23 @@ export interface LunsAndTargets {
 }
 
 /** A LUN that is a volume or is becoming one. */
-export interface LunVolume extends Unit<LunsAndTargets> {
+export interface LunVolume extends DsmUnit<LunsAndTargets> {
   readonly lun: Lun;
 }
 
 /** A LUN with a name in the form of this connection's volumes. */
-export interface NamedLun extends LunName {
+interface NamedLun extends LunName {
   readonly lun: Lun;
 }
 
 /** Who created a LUN. */
-export type Maker = "this connection" | "democratic-csi" | "unknown";
+type Maker = "this connection" | "democratic-csi" | "unknown";
 
 /** The LUNs of one connection. The name of a LUN shows whether it is finished, see LunNames. */
 export class Luns implements Kind<LunVolume, LunsAndTargets> {
-  readonly place: Place;
+  readonly place: UnitPlace;
   readonly san: San;
   readonly names: LunNames;
-  readonly snapshots: SnapshotKind<LunVolume, LunsAndTargets>;
   readonly templates: TemplateSources;
   readonly sizeUnit = 1n;
   readonly shrinks = false;
@@ -44,13 +41,12 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
   /** The first is recorded on new volumes. */
   readonly #owners: readonly [string, ...string[]];
 
-  constructor(identity: ConnectionIdentity, place: Place, naming: LunNaming, templates: TemplateSources) {
+  constructor(identity: ConnectionIdentity, place: UnitPlace, naming: LunNaming, templates: TemplateSources) {
     this.#owners = ownersOf(identity);
     this.place = place;
     this.san = new San(place.dsm);
     this.names = new LunNames(naming, this.#owners, identity.maxIdBytes);
     this.templates = templates;
-    this.snapshots = lunSnapshots(this, `csimux:${this.#owners[0]}`, identity.maxIdBytes);
   }
 
   async read({ signal }: Pick<Call, "signal">, withSnapshots = false): Promise<LunsAndTargets> {
@@ -111,7 +107,7 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
   }
 
   isThere(id: string, all: LunsAndTargets): boolean {
-    return removable(this, id, all).length > 0;
+    return this.#removable(id, all).length > 0;
   }
 
   otherwise(id: string, { luns }: LunsAndTargets): string | undefined {
@@ -119,8 +115,46 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
     return luns.find(lun => this.names.isOtherwise(id, lun.name, isMarked(lun)))?.name;
   }
 
-  remove(id: string, all: LunsAndTargets, call: Call): Promise<void> {
-    return removeLuns(this, id, all, call);
+  /**
+   * The LUNs, whatever their state, and then the targets that lead nowhere. Renames each LUN first, because DSM lists it for a while after its
+   * deletion. Throws "aborted" while one still exists, and for one that has been finished.
+   */
+  async remove(id: string, all: LunsAndTargets, call: Call): Promise<void> {
+    const { san, names } = this;
+    const seen = this.#removable(id, all);
+    for (const each of seen) await this.#removeOne(each, call);
+    const withoutSeen = async () => {
+      const luns = await san.luns(call.signal);
+      return luns.some(({ uuid }) => seen.some(({ lun }) => lun.uuid === uuid)) ? undefined : luns;
+    };
+    const luns = await this.place.awaited(withoutSeen, "removing", id, call);
+    const unit = this.find(id, all);
+    // That of a finished volume is withdrawn by now.
+    const withdrawn = unit?.finished ? this.targetOf(id, unit.lun.uuid, all.targets) : undefined;
+    // The targets were read first, so each of them has a LUN in this listing, unless that is gone.
+    const others = luns.map(({ uuid }) => names.taggedIqn(id, uuid).toLowerCase());
+    const isLeft = ({ iqn }: SanTarget) => names.isTarget(id, iqn) && !others.includes(iqn.toLowerCase());
+    const left = all.targets.filter(each => each !== withdrawn && isLeft(each));
+    if (left.length === 0) return;
+    for (const { id: target, iqn, mapped, sessions } of await san.targets(call.signal))
+      if (mapped.length === 0 && sessions.length === 0 && left.some(each => each.id === target && each.iqn === iqn))
+        await san.deleteTarget(target, call.signal);
+  }
+
+  /** Throws "aborted" for a LUN that another controller has finished since it was read. */
+  async refuseFinished({ uuid, name }: Lun, call: Call): Promise<void> {
+    const now = (await this.san.luns(call.signal)).find(each => each.uuid === uuid);
+    if (now && this.names.parse(now.name)?.state === "whole")
+      throw this.place.error("aborted", `the LUN "${name}" was finished by another controller meanwhile; it stays`);
+  }
+
+  /**
+   * Renames a LUN to mark it as being removed. Another controller may have done so already: the name contains the beginning of
+   * the LUN's own UUID, so it cannot belong to another LUN.
+   */
+  async markRemoved({ uuid, name }: Lun, call: Call): Promise<void> {
+    const isFine = (error: unknown) => isAnswer(error, errors.lunExists) || isNoLun(error);
+    await this.san.renameLun(uuid, this.names.removed(name, uuid), call.signal).catch(unless(isFine, undefined));
   }
 
   /** No node can reach a LUN without a target. */
@@ -165,6 +199,29 @@ export class Luns implements Kind<LunVolume, LunsAndTargets> {
     const named = targets.filter(({ iqn }) => this.names.isTarget(id, iqn));
     const target = this.targetOf(id, lun.uuid, named);
     return target?.mapped.some(each => each.lun === lun.uuid) ? "democratic-csi" : "unknown";
+  }
+
+  async #removeOne({ lun, state }: NamedLun, call: Call): Promise<void> {
+    if (state === "being removed" && lun.locked) return;
+    if (state === "being made") await this.refuseFinished(lun, call);
+    if (state !== "being removed") await this.markRemoved(lun, call);
+    await this.san.deleteLun(lun.uuid, call.signal);
+  }
+
+  /** The LUNs of a volume that may be removed. Throws "failed-precondition" for a foreign one. */
+  #removable(id: string, { luns, targets }: LunsAndTargets): readonly NamedLun[] {
+    const mayRemove = (named: NamedLun): boolean => {
+      const { lun, state } = named;
+      // Only csimux appends the beginning of the UUID to the name.
+      if (state === "being removed")
+        return lun.name === this.names.removed(lun.name.replace(/\.[^.]+\.del$/, ""), lun.uuid);
+      const maker = this.maker(named, targets);
+      if (maker === "democratic-csi") return true;
+      if (maker === "this connection") return id === named.id;
+      if (state === "being made") return false;
+      throw this.place.kept(`the LUN "${lun.name}"`);
+    };
+    return this.named(luns).filter(each => each.id === id.toLowerCase() && mayRemove(each));
   }
 
   /** Whether a LUN is the volume of this id. Only ids of democratic-csi have capital letters. */

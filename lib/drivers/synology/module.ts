@@ -3,13 +3,15 @@ import { type ConnectionIdentity, type DriverModule, driverModule } from "../mod
 import { StoreDriver } from "../store-driver.ts";
 import { type DsmConnection, leasedDsm, serverOf } from "./client.ts";
 import { nfsFolders, smbFolders } from "./folder-share.ts";
+import { folderSnapshots } from "./folder-snapshots.ts";
+import { lunSnapshots } from "./lun-snapshots.ts";
 import { Luns } from "./luns.ts";
 import { synologyIscsiSchema, synologyNfsSchema, synologySmbSchema } from "./schema.ts";
 import { SharedFolders } from "./shared-folders.ts";
 import { unitStore } from "./store.ts";
 import { lunTargets, type Portals } from "./target-share.ts";
 import type { TemplateName } from "./templates.ts";
-import { Place, type words } from "./unit.ts";
+import { UnitPlace, type words } from "./unit.ts";
 
 /** The sections of a connection file after validation. */
 export interface IscsiConfig {
@@ -34,7 +36,7 @@ export type PlaceConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
 
 function placeOf(identity: ConnectionIdentity, { httpConnection, synology }: PlaceConfig, kind: keyof typeof words) {
   const dsm = leasedDsm(serverOf(httpConnection), identity.connection);
-  return new Place(identity, dsm, locationOf(synology), kind);
+  return new UnitPlace(identity, dsm, locationOf(synology), kind);
 }
 
 /** The LUNs and targets of a connection. Does no I/O. */
@@ -47,13 +49,13 @@ export function openIscsi(identity: ConnectionIdentity, config: IscsiConfig) {
     portals: iscsi.targetPortals.filter(each => each !== ""),
     interface: iscsi.interface,
   };
-  return { store: unitStore(luns), share: lunTargets(luns, portals) };
+  return { store: unitStore(luns, lunSnapshots(luns, identity)), share: lunTargets(luns, portals) };
 }
 
 /** The shared folders of a connection. Does no I/O. */
 export function openFolders(identity: ConnectionIdentity, config: PlaceConfig, prefix: string) {
   const context = new SharedFolders(identity, placeOf(identity, config, "folder"), prefix);
-  return { context, store: unitStore(context) };
+  return { context, store: unitStore(context, folderSnapshots(context)) };
 }
 
 /**

@@ -5,34 +5,31 @@ import type { ConnectionIdentity } from "../module.ts";
 import type { Notes, VolumeStore } from "../store.ts";
 import { errors, isNoShare } from "./dsm-error.ts";
 import { type FolderMark, FolderNames } from "./folder-names.ts";
-import { folderSnapshots } from "./folder-snapshots.ts";
 import { Folders, mebibyte, type SharedFolder, type StillSame } from "./folders.ts";
 import { isUnique, sourceTag } from "./names.ts";
-import { type Kind, type Origin, ownersOf, type Place, type SnapshotKind, type Unit } from "./unit.ts";
+import { type DsmUnit, type Kind, type Origin, ownersOf, type UnitPlace } from "./unit.ts";
 
 type All = readonly SharedFolder[];
 
 /** A shared folder that is a volume or is becoming one. */
-export interface FolderVolume extends Unit<All> {
+export interface FolderVolume extends DsmUnit<All> {
   readonly folder: SharedFolder;
 }
 
 /** The shared folders of one connection, with a quota. The description of a folder records its owner and state. */
 export class SharedFolders implements Kind<FolderVolume, All> {
-  readonly place: Place;
+  readonly place: UnitPlace;
   readonly folders: Folders;
   readonly names: FolderNames;
-  readonly snapshots: SnapshotKind<FolderVolume, All>;
   readonly sizeUnit = mebibyte;
   readonly shrinks = true;
   readonly existsCode = errors.shareExists;
   readonly isGone = isNoShare;
 
-  constructor(identity: ConnectionIdentity, place: Place, prefix: string) {
+  constructor(identity: ConnectionIdentity, place: UnitPlace, prefix: string) {
     this.place = place;
     this.folders = new Folders(place.dsm);
     this.names = new FolderNames(prefix, ownersOf(identity), identity.maxIdBytes);
-    this.snapshots = folderSnapshots(this);
   }
 
   read({ signal }: Pick<Call, "signal">): Promise<All> {

@@ -4,40 +4,54 @@ import type { Snapshot, SnapshotAbility } from "../driver.ts";
 import { unfinished } from "../failure.ts";
 import { pageOf } from "../pages.ts";
 import { DsmError } from "./dsm-error.ts";
-import type { Kind, Taken, Unit } from "./unit.ts";
+import type { DsmUnit, Kind, SnapshotKind, TakenSnapshot } from "./unit.ts";
 
-const snapshotOf = <U extends Unit<unknown>>({ id, unit, bytes, createdAt, ready }: Taken<U>): Snapshot => ({
+const snapshotOf = <U extends DsmUnit<unknown>>({ id, unit, bytes, createdAt, ready }: TakenSnapshot<U>): Snapshot => ({
   ...{ id, volumeId: unit.id, bytes, createdAt, ready },
 });
 
 /** The snapshot of an id, and behind it those of the same name: another controller may have taken one for the same call. */
-async function withTwins<U extends Unit<A>, A>(kind: Kind<U, A>, id: string, call: Call): Promise<readonly Taken<U>[]> {
-  const { snapshots } = kind;
+async function withTwins<U extends DsmUnit<A>, A>(
+  kind: Kind<U, A>,
+  snapshots: SnapshotKind<U, A>,
+  id: string,
+  call: Call,
+): Promise<readonly TakenSnapshot<U>[]> {
   const parts = snapshots.parse(id);
   const unit = parts && snapshots.unitOf(parts, await kind.read(call));
   if (!unit) return [];
   const all = await snapshots.of(unit, call);
   const found = all.find(({ name }) => name === parts[1]);
   if (!found) return [];
-  const isOwn = ({ by, key }: Taken<U>) => by === snapshots.taker && key === found.key;
+  const isOwn = ({ by, key }: TakenSnapshot<U>) => by === snapshots.taker && key === found.key;
   return [found, ...(isOwn(found) ? all.filter(each => each !== found && isOwn(each)) : [])];
 }
 
 /** The snapshot of an id; undefined if it does not exist. */
-export async function findTaken<U extends Unit<A>, A>(
+export async function findTaken<U extends DsmUnit<A>, A>(
   kind: Kind<U, A>,
+  snapshots: SnapshotKind<U, A>,
   id: string,
   call: Call,
-): Promise<Taken<U> | undefined> {
-  return (await withTwins(kind, id, call))[0];
+): Promise<TakenSnapshot<U> | undefined> {
+  return (await withTwins(kind, snapshots, id, call))[0];
 }
 
 /** Snapshots of units, which DSM deletes with their unit. */
-export function unitSnapshots<U extends Unit<A>, A>(kind: Kind<U, A>): SnapshotAbility {
-  const { place, snapshots } = kind;
+export function unitSnapshots<U extends DsmUnit<A>, A>(
+  kind: Kind<U, A>,
+  snapshots: SnapshotKind<U, A>,
+): SnapshotAbility {
+  const { place } = kind;
   const { noun, editor } = place.words;
 
-  async function take(unit: U, name: string, key: string, take: () => Promise<void>, call: Call): Promise<Taken<U>> {
+  async function take(
+    unit: U,
+    name: string,
+    key: string,
+    take: () => Promise<void>,
+    call: Call,
+  ): Promise<TakenSnapshot<U>> {
     // DSM may refuse a request and carry it out anyway; a snapshot that exists must not be reported as refused.
     const refusal = await take().catch((error: unknown) => {
       if (error instanceof DsmError) return error;
@@ -72,7 +86,7 @@ export function unitSnapshots<U extends Unit<A>, A>(kind: Kind<U, A>): SnapshotA
       return snapshotOf(await take(unit, name, key, () => snapshots.take(unit, name, parameters, call), call));
     },
     async delete(id, call) {
-      const found = await withTwins(kind, id, call);
+      const found = await withTwins(kind, snapshots, id, call);
       const foreign = found.find(({ key }) => key === undefined);
       if (foreign)
         throw place.error(
@@ -83,7 +97,7 @@ export function unitSnapshots<U extends Unit<A>, A>(kind: Kind<U, A>): SnapshotA
       for (const each of found) await snapshots.delete(each, call);
     },
     async get(id, call) {
-      const found = await findTaken(kind, id, call);
+      const found = await findTaken(kind, snapshots, id, call);
       if (found) return { ...snapshotOf(found), id };
       throw place.error("not-found", `snapshot "${id.slice(0, 128)}" does not exist`);
     },

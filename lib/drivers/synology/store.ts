@@ -11,26 +11,26 @@ import { isAnswer } from "./dsm-error.ts";
 import { sourceTag } from "./names.ts";
 import { dsmFindings, dsmVolume } from "./rows.ts";
 import { findTaken, unitSnapshots } from "./snapshots.ts";
-import type { Kind, Origin, Unit } from "./unit.ts";
+import type { DsmUnit, Kind, Origin, SnapshotKind } from "./unit.ts";
 
 /** Equals no real source: stands for a source other than the requested one. */
 const unknownSource: Source = { kind: "volume", id: "" };
 
 /** DSM keeps no more than a digest of a source, which shows whether it is the requested one. */
-function withSource<U extends Unit<unknown>>(unit: U, wanted: Source | undefined): U {
+function withSource<U extends DsmUnit<unknown>>(unit: U, wanted: Source | undefined): U {
   if (unit.tag === undefined) return unit;
   return { ...unit, source: wanted && sourceTag(wanted) === unit.tag ? wanted : unknownSource };
 }
 
 /** Volumes as units of a DSM: LUNs or shared folders. */
-export function unitStore<U extends Unit<A>, A>(kind: Kind<U, A>): VolumeStore<U> {
+export function unitStore<U extends DsmUnit<A>, A>(kind: Kind<U, A>, snapshots: SnapshotKind<U, A>): VolumeStore<U> {
   const { names, place } = kind;
   const { noun, editor, affixes } = place.words;
   const volumeOfDsm = (call: Call) => dsmVolume(place.dsm, place.location, call.signal);
   const find = async (id: string, call: Call) => (isPlainName(id) ? kind.find(id, await kind.read(call)) : undefined);
 
   async function originOf(source: Source, call: Call): Promise<Origin<U>> {
-    const taken = source.kind === "snapshot" ? await findTaken(kind, source.id, call) : undefined;
+    const taken = source.kind === "snapshot" ? await findTaken(kind, snapshots, source.id, call) : undefined;
     if (taken) return taken;
     const unit = source.kind === "volume" ? await find(source.id, call) : undefined;
     if (unit?.finished) return { unit, bytes: unit.bytes };
@@ -69,7 +69,7 @@ export function unitStore<U extends Unit<A>, A>(kind: Kind<U, A>): VolumeStore<U
   }
 
   async function refuseSnapshots(unit: U, call: Call): Promise<void> {
-    const all = await kind.snapshots.of(unit, call);
+    const all = await snapshots.of(unit, call);
     const held = all.filter(({ key }) => key !== undefined);
     if (held.length > 0) {
       const text = `volume "${unit.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete them first`;
@@ -104,7 +104,7 @@ export function unitStore<U extends Unit<A>, A>(kind: Kind<U, A>): VolumeStore<U
   return {
     ...{ find, remove, explain: place.explain, clonesFrom: ["volume", "snapshot"], ...kind.adoption },
     get snapshots() {
-      return unitSnapshots(kind);
+      return unitSnapshots(kind, snapshots);
     },
     idOf: name => names.idOf(name),
     idOfObject: object => kind.idOfObject(object),

@@ -4,7 +4,6 @@ import type { ShareProtocol } from "../store.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
 import type { Luns, LunVolume } from "./luns.ts";
 import { parseMark } from "./names.ts";
-import { markRemoved, refuseFinished } from "./removal.ts";
 import type { SanTarget } from "./san.ts";
 import { targetFields } from "./templates.ts";
 
@@ -80,12 +79,12 @@ export function lunTargets(on: Luns, { portal, portals, interface: iface }: Port
         const text = `volume "${id}" is in use by ${nodes.join(", ").slice(0, 200)}; it can be deleted once no node is logged in`;
         throw place.error("failed-precondition", text);
       }
-      if (!asset.finished) await refuseFinished(on, lun, call);
+      if (!asset.finished) await on.refuseFinished(lun, call);
       if (!target) return;
       // Without a mark, the target alone proves the owner of the LUN, so the LUN is renamed before the target is deleted. After a failed deletion
       // nothing knows the passwords of CHAP any more, and a renamed LUN gets no target without them.
       const isMarked = parseMark(lun.description) || names.parse(lun.name)?.tag;
-      if (asset.finished && !(isMarked && target.isOpen)) await markRemoved(on, asset, call);
+      if (asset.finished && !(isMarked && target.isOpen)) await on.markRemoved(lun, call);
       await san.deleteTarget(target.id, call.signal);
     },
   };

@@ -23,7 +23,7 @@ export const words = {
 } as const;
 
 /** The volume of DSM, such as /volume1, on which a connection has its units. */
-export class Place implements FailureContext {
+export class UnitPlace implements FailureContext {
   readonly explain = explainDsm;
   readonly connection: string;
   readonly dsm: Dsm;
@@ -70,7 +70,7 @@ export class Place implements FailureContext {
 }
 
 /** A LUN or a shared folder that is a volume or is becoming one. `A`: what is read of the system at once. */
-export interface Unit<A> extends StoredVolume {
+export interface DsmUnit<A> extends StoredVolume {
   /** A digest of its source; undefined if it was made without one. */
   readonly tag: string | undefined;
   /** What was read with it, if that was right now. */
@@ -78,7 +78,7 @@ export interface Unit<A> extends StoredVolume {
 }
 
 /** A snapshot of a unit. */
-export interface Taken<U> {
+export interface TakenSnapshot<U> {
   readonly unit: U;
   /** DSM's name of it. */
   readonly name: string;
@@ -94,10 +94,10 @@ export interface Taken<U> {
 }
 
 /** The source of a new unit, and its size; the name if it is a snapshot. */
-export type Origin<U> = Pick<Taken<U>, "unit" | "bytes"> & Partial<Pick<Taken<U>, "name">>;
+export type Origin<U> = Pick<TakenSnapshot<U>, "unit" | "bytes"> & Partial<Pick<TakenSnapshot<U>, "name">>;
 
 /** The parts of a snapshot's id: the unit, as it is named there, and DSM's name of the snapshot. */
-export type SnapshotId = readonly [of: string, name: string];
+export type UnitSnapshotId = readonly [of: string, name: string];
 
 /** What differs between snapshots of LUNs and of shared folders. */
 export interface SnapshotKind<U, A> {
@@ -106,24 +106,23 @@ export interface SnapshotKind<U, A> {
   /** The key of a name. */
   keyOf(name: string): string;
   /** Undefined for a text that cannot be the id of a snapshot. */
-  parse(id: string): SnapshotId | undefined;
+  parse(id: string): UnitSnapshotId | undefined;
   /** The finished unit that an id names. */
-  unitOf(id: SnapshotId, all: A): U | undefined;
+  unitOf(id: UnitSnapshotId, all: A): U | undefined;
   /** The snapshots of a unit. `again`: also if they were read with it. */
-  of(unit: U, call: Pick<Call, "signal">, again?: boolean): Promise<readonly Taken<U>[]>;
+  of(unit: U, call: Pick<Call, "signal">, again?: boolean): Promise<readonly TakenSnapshot<U>[]>;
   /** Another unit among `units` that has a snapshot of this key. */
   otherWith(key: string, unit: U, units: readonly U[], call: Call): Promise<U | undefined>;
   take(unit: U, name: string, parameters: Context, call: Call): Promise<void>;
-  delete(taken: Taken<U>, call: Call): Promise<void>;
-  /** The name of what has this snapshot although it is no volume of this connection. */
-  keeper(id: SnapshotId, all: A, call: Call): Promise<string | undefined>;
+  delete(taken: TakenSnapshot<U>, call: Call): Promise<void>;
+  /** The name of what has this snapshot although this connection has no such volume. */
+  keeper(id: UnitSnapshotId, all: A, call: Call): Promise<string | undefined>;
 }
 
 /** What differs between LUNs and shared folders. */
-export interface Kind<U extends Unit<A>, A> {
-  readonly place: Place;
+export interface Kind<U extends DsmUnit<A>, A> {
+  readonly place: UnitPlace;
   readonly names: { idOf(name: string): string };
-  readonly snapshots: SnapshotKind<U, A>;
   /** DSM gives sizes in multiples of so many bytes. */
   readonly sizeUnit: bigint;
   readonly shrinks: boolean;
