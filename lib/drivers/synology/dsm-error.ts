@@ -47,6 +47,14 @@ export const isShareUnsettled = (error: unknown): boolean => error instanceof Ds
 export const isAnswer = (error: unknown, code: number): error is DsmError =>
   error instanceof DsmError && error.code === code;
 
+/** What a failed request counts as, if DSM's answer is one of those that `isFine` knows. */
+export const unless =
+  <T>(isFine: (error: unknown) => boolean, value: T) =>
+  (error: unknown): T => {
+    if (isFine(error)) return value;
+    throw error;
+  };
+
 /** Whether the session has ended: timed out, replaced by another login, unknown. DSM 7 also answers so if a permission is missing. */
 export const endsSession = (error: unknown): boolean =>
   error instanceof DsmError && [105, 106, 107, 119, 150].includes(error.code);

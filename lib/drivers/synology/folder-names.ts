@@ -1,6 +1,4 @@
-import { backendName } from "../../core/name.ts";
-import type { Source } from "../driver.ts";
-import { digest, plain } from "./names.ts";
+import { digest, idWithin, plain } from "./names.ts";
 
 /** The longest name of a shared folder. */
 const longestShare = 32;
@@ -33,8 +31,7 @@ export class FolderNames {
 
   /** The id of a volume of this name. */
   idOf(name: string): string {
-    if (plain.test(name) && name.length <= this.#room) return name;
-    return backendName(` ${name}`, this.#room).toLowerCase().replaceAll("_", "-");
+    return idWithin(name, this.#room);
   }
 
   isId(text: string): boolean {
@@ -50,10 +47,6 @@ export class FolderNames {
   idIn(share: string): string | undefined {
     const id = share.startsWith(this.#prefix) ? share.slice(this.#prefix.length) : "";
     return this.isId(id) ? id : undefined;
-  }
-
-  sourceTag({ kind, id }: Source): string {
-    return digest(`${kind} ${id}`, 12);
   }
 
   /** The description of a folder of this connection. */

@@ -2,10 +2,10 @@ import { protocols } from "../../core/access.ts";
 import type { Call } from "../../core/call.ts";
 import { inUse } from "../failure.ts";
 import type { ShareProtocol } from "../store.ts";
-import type { FolderContext, FolderVolume } from "./contexts.ts";
 import { errors, isAnswer } from "./dsm-error.ts";
 import type { NfsRule } from "./folders.ts";
 import { textOf } from "./rows.ts";
+import type { FolderVolume, SharedFolders } from "./shared-folders.ts";
 
 /** The hosts that may mount the volumes over NFS. */
 export interface NfsSettings {
@@ -25,7 +25,7 @@ const squashWords: Readonly<Record<string, readonly [string, string]>> = {
 };
 
 /** Shared folders over NFS, with a rule for each host that may mount them. */
-export function nfsFolders(on: FolderContext, settings: NfsSettings): ShareProtocol<FolderVolume> {
+export function nfsFolders(on: SharedFolders, settings: NfsSettings): ShareProtocol<FolderVolume> {
   const { folders } = on;
   const { hosts, squash } = settings;
   const [usual, other] = squashWords[squash] ?? [squash, squash];
@@ -54,7 +54,7 @@ export function nfsFolders(on: FolderContext, settings: NfsSettings): ShareProto
     async existing({ folder }, call) {
       if ((await folders.nfsRules(folder.name, call.signal)).length > 0) return {};
       const text = `DSM shares "${folder.name}" with no host over NFS; allow that first`;
-      throw on.error("failed-precondition", text);
+      throw on.place.error("failed-precondition", text);
     },
     context: ({ folder: { location, name } }) => ({ server: settings.server, share: `${location}/${name}` }),
     async withdraw({ id, folder }, call) {
@@ -84,13 +84,16 @@ export interface SmbSettings {
 
 /** Shared folders over SMB, with permissions for accounts of DSM, which DSM deletes with the folder. */
 export const smbFolders = (
-  { folders }: FolderContext,
+  { folders }: SharedFolders,
   { server, users, groups }: SmbSettings,
 ): ShareProtocol<FolderVolume> => ({
   ...{ protocol: "smb", access: protocols.smb, growsOnNode: false },
-  async publish({ folder }, _spec, _keep, call) {
-    if (users.length > 0) await folders.permit(folder.name, "local_user", users, call.signal);
-    if (groups.length > 0) await folders.permit(folder.name, "local_group", groups, call.signal);
+  async publish({ folder: { name }, finished }, _spec, _keep, call) {
+    for (const [kind, accounts] of [["local_user", users] as const, ["local_group", groups] as const]) {
+      if (accounts.length === 0) continue;
+      const isSaved = finished && (await folders.isPermitted(name, kind, accounts, call.signal));
+      if (!isSaved) await folders.permit(name, kind, accounts, call.signal);
+    }
     return {};
   },
   /** DSM shares every folder over SMB; its permissions are up to its administrator. */

@@ -1,6 +1,6 @@
 import { setTimeout as pause } from "node:timers/promises";
 import type { Dsm, DsmCall, Row } from "./client.ts";
-import { DsmError, isNoShare, isShareBusy, isShareUnsettled } from "./dsm-error.ts";
+import { DsmError, isNoShare, isShareBusy, isShareUnsettled, unless } from "./dsm-error.ts";
 import { listed, rows, textOf } from "./rows.ts";
 
 /** A shared folder as DSM reports it. */
@@ -36,11 +36,15 @@ export interface NfsRule {
   readonly security_flavor: Readonly<Record<string, boolean>>;
 }
 
+/** DSM's words for its users and its groups. */
+export type AccountKind = "local_user" | "local_group";
+
 /** Throws if the folder that is to be changed is no longer among those of the system as it was read. */
 export type StillSame = (folders: readonly SharedFolder[]) => void;
 
 const shareApi = "SYNO.Core.Share";
 const snapshotApi = "SYNO.Core.Share.Snapshot";
+const permissionApi = "SYNO.Core.Share.Permission";
 const nfsApi = "SYNO.Core.FileServ.NFS.SharePrivilege";
 
 /** How often a change is tried while DSM is busy (about three seconds), and if it refuses it without a reason (0.6 s). */
@@ -119,24 +123,16 @@ export class Folders {
       isGone = !folders.some(each => each.name === name);
       still(folders);
     };
-    await this.#change(shareApi, "delete", { name: [name] }, signal, check).catch((error: unknown) => {
-      if (!isGone && !isNoShare(error)) throw error;
-    });
+    const isFine = (error: unknown) => isGone || isNoShare(error);
+    await this.#change(shareApi, "delete", { name: [name] }, signal, check).catch(unless(isFine, undefined));
   }
 
   /** None if the folder does not exist. */
   async snapshots(name: string, signal: AbortSignal): Promise<readonly FolderSnapshot[]> {
     const params = { name, additional: ["desc", "lock", "schedule_snapshot", "ruuid"] };
-    try {
-      const ask = () => this.#call(snapshotApi, "list", params, signal, "2");
-      return (await listed(ask, "snapshots")).map(row => ({
-        time: textOf(row["time"]),
-        description: textOf(row["desc"]),
-      }));
-    } catch (error) {
-      if (isNoShare(error)) return [];
-      throw error;
-    }
+    const ask = () => this.#call(snapshotApi, "list", params, signal, "2");
+    const all = await listed(ask, "snapshots").catch(unless(isNoShare, []));
+    return all.map(row => ({ time: textOf(row["time"]), description: textOf(row["desc"]) }));
   }
 
   async takeSnapshot(name: string, description: string, signal: AbortSignal): Promise<void> {
@@ -144,9 +140,8 @@ export class Folders {
   }
 
   async deleteSnapshot(name: string, time: string, signal: AbortSignal): Promise<void> {
-    await this.#call(snapshotApi, "delete", { name, snapshots: [time] }, signal).catch((error: unknown) => {
-      if (!isNoShare(error)) throw error;
-    });
+    const deleted = this.#call(snapshotApi, "delete", { name, snapshots: [time] }, signal);
+    await deleted.catch(unless(isNoShare, undefined));
   }
 
   async nfsRules(name: string, signal: AbortSignal): Promise<readonly Row[]> {
@@ -163,15 +158,24 @@ export class Folders {
     await this.#change(nfsApi, "save", { share_name: name, rule }, signal, still);
   }
 
-  /** Allows accounts of DSM, users or groups, to write. */
-  async permit(
+  /** Whether of all accounts but administrators exactly these may use a folder, and write. */
+  async isPermitted(
     name: string,
-    kind: "local_user" | "local_group",
+    kind: AccountKind,
     accounts: readonly string[],
     signal: AbortSignal,
-  ): Promise<void> {
+  ): Promise<boolean> {
+    const ask = () => this.#call(permissionApi, "list", { name, user_group_type: kind }, signal);
+    const rights = (row: Row) => ["is_writable", "is_readonly", "is_deny"].filter(right => row[right] === true).join();
+    const isNamed = ({ name: account }: Row) => accounts.includes(textOf(account));
+    const held = (await listed(ask, "items")).filter(row => isNamed(row) || (rights(row) !== "" && !row["is_admin"]));
+    return held.length === accounts.length && held.every(row => isNamed(row) && rights(row) === "is_writable");
+  }
+
+  /** Allows accounts of DSM, users or groups, to write. */
+  async permit(name: string, kind: AccountKind, accounts: readonly string[], signal: AbortSignal): Promise<void> {
     const permissions = accounts.map(each => ({ name: each, is_readonly: false, is_writable: true, is_deny: false }));
-    await this.#change("SYNO.Core.Share.Permission", "set", { name, user_group_type: kind, permissions }, signal);
+    await this.#change(permissionApi, "set", { name, user_group_type: kind, permissions }, signal);
   }
 
   /**
@@ -180,10 +184,8 @@ export class Folders {
    */
   async smbUsers(name: string, signal: AbortSignal): Promise<readonly string[]> {
     const ask = () => this.#call("SYNO.Core.CurrentConnection", "list", {}, signal);
-    const items = await listed(ask, "items").catch((error: unknown) => {
-      if (error instanceof DsmError && hidesConnections.includes(error.code)) return [];
-      throw error;
-    });
+    const isHidden = (error: unknown) => error instanceof DsmError && hidesConnections.includes(error.code);
+    const items = await listed(ask, "items").catch(unless(isHidden, []));
     return items.flatMap(row => {
       const folders = textOf(row["descr"])
         .split(",")

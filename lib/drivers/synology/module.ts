@@ -2,16 +2,16 @@ import { factsOf } from "../facts.ts";
 import { type ConnectionIdentity, type DriverModule, driverModule } from "../module.ts";
 import { StoreDriver } from "../store-driver.ts";
 import { type DsmConnection, leasedDsm, serverOf } from "./client.ts";
-import { FolderContext, LunContext, ownersOf } from "./contexts.ts";
 import { nfsFolders, smbFolders } from "./folder-share.ts";
-import { folderStore } from "./folder-store.ts";
-import { Folders } from "./folders.ts";
-import { LunNames } from "./names.ts";
-import { San } from "./san.ts";
+import { folderSnapshots } from "./folder-snapshots.ts";
+import { lunSnapshots } from "./lun-snapshots.ts";
+import { Luns } from "./luns.ts";
 import { synologyIscsiSchema, synologyNfsSchema, synologySmbSchema } from "./schema.ts";
-import { lunStore } from "./store.ts";
+import { SharedFolders } from "./shared-folders.ts";
+import { unitStore } from "./store.ts";
 import { lunTargets, type Portals } from "./target-share.ts";
 import type { TemplateName } from "./templates.ts";
+import { UnitPlace, type words } from "./unit.ts";
 
 /** The sections of a connection file after validation. */
 export interface IscsiConfig {
@@ -31,34 +31,36 @@ export interface IscsiConfig {
 const locationOf = (synology: { readonly volume: string } | undefined): string =>
   `/${(synology?.volume ?? "volume1").replace(/^\//, "")}`;
 
+/** The sections common to all protocols. */
+export type PlaceConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
+
+function placeOf(identity: ConnectionIdentity, { httpConnection, synology }: PlaceConfig, kind: keyof typeof words) {
+  const dsm = leasedDsm(serverOf(httpConnection), identity.connection);
+  return new UnitPlace(identity, dsm, locationOf(synology), kind);
+}
+
 /** The LUNs and targets of a connection. Does no I/O. */
-export function openIscsi(identity: ConnectionIdentity, { httpConnection, synology, iscsi }: IscsiConfig) {
+export function openIscsi(identity: ConnectionIdentity, config: IscsiConfig) {
+  const { iscsi } = config;
   const naming = { baseiqn: iscsi.baseiqn, prefix: iscsi.namePrefix, suffix: iscsi.nameSuffix };
-  const names = new LunNames(naming, ownersOf(identity), identity.maxIdBytes);
-  const san = new San(leasedDsm(serverOf(httpConnection), identity.connection));
-  const context = new LunContext(identity, san, names, locationOf(synology));
-  const templates = { identity, fixed: iscsi };
+  const luns = new Luns(identity, placeOf(identity, config, "lun"), naming, { identity, fixed: iscsi });
   const portals: Portals = {
     portal: iscsi.targetPortal,
     portals: iscsi.targetPortals.filter(each => each !== ""),
     interface: iscsi.interface,
   };
-  return { store: lunStore(context, templates), share: lunTargets(context, templates, portals) };
+  return { store: unitStore(luns, lunSnapshots(luns, identity)), share: lunTargets(luns, portals) };
 }
 
-/** The sections common to all protocols of shared folders. */
-export type FolderConfig = Pick<IscsiConfig, "httpConnection" | "synology">;
-
 /** The shared folders of a connection. Does no I/O. */
-export function openFolders(identity: ConnectionIdentity, { httpConnection, synology }: FolderConfig, prefix: string) {
-  const folders = new Folders(leasedDsm(serverOf(httpConnection), identity.connection));
-  const context = new FolderContext(identity, folders, prefix, locationOf(synology));
-  return { context, store: folderStore(context) };
+export function openFolders(identity: ConnectionIdentity, config: PlaceConfig, prefix: string) {
+  const context = new SharedFolders(identity, placeOf(identity, config, "folder"), prefix);
+  return { context, store: unitStore(context, folderSnapshots(context)) };
 }
 
 /**
- * The drivers for Synology systems. `client.ts` talks to DSM, `san.ts` and `folders.ts` know its requests; the stores and
- * shares for LUNs (`store.ts`, `target-share.ts`) and shared folders (`folder-*.ts`) are built on them.
+ * The drivers for Synology systems. `client.ts` talks to DSM, `san.ts` and `folders.ts` know its requests. The store (`store.ts`,
+ * `snapshots.ts`) is the same for LUNs and shared folders; `unit.ts` says in what those differ, `luns.ts` and `shared-folders.ts` how.
  */
 export const synology: readonly DriverModule[] = [
   driverModule({

@@ -1,5 +1,5 @@
 import { createHash } from "node:crypto";
-import { backendName, isPlainName } from "../../core/name.ts";
+import { backendName } from "../../core/name.ts";
 import type { Source } from "../driver.ts";
 
 /** The fixed parts of the names of targets and LUNs. */
@@ -35,8 +35,15 @@ export const digest = (text: string, digits: number): string =>
 export const plain = /^[a-z0-9][a-z0-9-]*$/;
 const literal = (text: string): string => text.replaceAll(".", "\\.");
 
-/** Whether a text can be the id of a volume. */
-export const isVolumeId = (text: string): boolean => isPlainName(text);
+/** The id of a volume of this name. DSM ignores case, so names that are not plain lower case get a digest. */
+export const idWithin = (name: string, maxBytes: number): string =>
+  plain.test(name) && name.length <= maxBytes
+    ? name
+    : backendName(` ${name}`, maxBytes).toLowerCase().replaceAll("_", "-");
+
+/** The digest of a source. Ids of snapshots of LUNs have two forms, so only their last part counts. */
+export const sourceTag = ({ kind, id }: Source): string =>
+  digest(`${kind} ${kind === "snapshot" ? (id.split("/").at(-1) ?? "") : id}`, 12);
 
 /** A UUID, as in the names of claims' volumes, or the digest of `backendName`. */
 const uniqueEnding = /(?:[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}|[0-9a-f]{20})$/i;
@@ -69,10 +76,9 @@ export class LunNames {
     this.#form = new RegExp(`^${literal(prefix)}([a-z0-9][a-z0-9_-]*)${literal(suffix)}${tag}${state}$`);
   }
 
-  /** The id of a volume of this name. DSM ignores case, so names that are not plain lower case get a digest. */
+  /** The id of a volume of this name. */
   idOf(name: string): string {
-    if (plain.test(name) && name.length <= this.#maxIdBytes) return name;
-    return backendName(` ${name}`, this.#maxIdBytes).toLowerCase().replaceAll("_", "-");
+    return idWithin(name, this.#maxIdBytes);
   }
 
   /** The name of the volume's target, and of its LUN unless it is a clone, in democratic-csi's form. */
@@ -109,7 +115,7 @@ export class LunNames {
 
   /** The name of the finished LUN. */
   lun(id: string, source: Source | undefined): string {
-    return source ? `${this.base(id)}.c${this.#owners[0]}${this.sourceTag(source)}` : this.base(id);
+    return source ? `${this.base(id)}.c${this.#owners[0]}${sourceTag(source)}` : this.base(id);
   }
 
   /** The name of the LUN while it is created. */
@@ -120,11 +126,6 @@ export class LunNames {
   /** The name of the LUN while it is removed, which frees the name of its volume. */
   removed(name: string, uuid: string): string {
     return `${name.replace(/\.new$/, "")}.${uuid.replaceAll("-", "").slice(0, 8).toLowerCase()}.del`;
-  }
-
-  /** The digest of a source. Ids of snapshots have two forms, so only their last part counts. */
-  sourceTag({ kind, id }: Source): string {
-    return digest(`${kind} ${kind === "snapshot" ? (id.split("/").at(-1) ?? "") : id}`, 12);
   }
 
   /** Whether a tag belongs to this connection. */

@@ -1,6 +1,6 @@
 import { jsonSize } from "../sizes.ts";
 import type { Dsm, Row } from "./client.ts";
-import { DsmError, errors, isAnswer, isNoLun, NotDsm } from "./dsm-error.ts";
+import { DsmError, errors, isAnswer, isNoLun, NotDsm, unless } from "./dsm-error.ts";
 import { bytesOf, listed, rows, textOf } from "./rows.ts";
 
 /** A LUN as DSM reports it. */
@@ -65,13 +65,8 @@ export class San {
 
   /** The snapshots of one LUN; none if it does not exist. */
   async snapshots(lun: string, signal: AbortSignal): Promise<readonly LunSnapshot[]> {
-    try {
-      const ask = () => this.#call(lunApi, "list_snapshot", { src_lun_uuid: lun }, signal);
-      return (await listed(ask, "snapshots")).map(row => snapshotOf(lun, row));
-    } catch (error) {
-      if (isNoLun(error)) return [];
-      throw error;
-    }
+    const ask = () => this.#call(lunApi, "list_snapshot", { src_lun_uuid: lun }, signal);
+    return (await listed(ask, "snapshots").catch(unless(isNoLun, []))).map(row => snapshotOf(lun, row));
   }
 
   /** `fields` come from a template. */
@@ -85,7 +80,7 @@ export class San {
   }
 
   async cloneSnapshot(
-    { lun, uuid }: LunSnapshot,
+    { lun, uuid }: Pick<LunSnapshot, "lun" | "uuid">,
     name: string,
     description: string,
     signal: AbortSignal,
@@ -105,9 +100,7 @@ export class San {
   /** Starts the removal, which continues after the answer. Succeeds if the LUN does not exist. */
   async deleteLun(lun: string, signal: AbortSignal): Promise<void> {
     const params = { uuid: "", uuids: [lun], is_soft_feas_ignored: true };
-    await this.#call(lunApi, "delete", params, signal).catch((error: unknown) => {
-      if (!isNoLun(error)) throw error;
-    });
+    await this.#call(lunApi, "delete", params, signal).catch(unless(isNoLun, undefined));
   }
 
   async mapLun(lun: string, target: string, signal: AbortSignal): Promise<void> {
@@ -123,7 +116,8 @@ export class San {
 
   /** Succeeds if the target does not exist. */
   async deleteTarget(target: string, signal: AbortSignal): Promise<void> {
-    await unlessGone(this.#call(targetApi, "delete", { target_id: target }, signal), errors.noTarget);
+    const isGone = (error: unknown) => isAnswer(error, errors.noTarget);
+    await this.#call(targetApi, "delete", { target_id: target }, signal).catch(unless(isGone, undefined));
   }
 
   /** `fields` come from a template. Says that the snapshot is neither locked nor consistent unless they do, as every client of DSM does. */
@@ -135,12 +129,11 @@ export class San {
   /** Succeeds if the snapshot does not exist. */
   async deleteSnapshot(snapshot: string, signal: AbortSignal): Promise<void> {
     const params = { snapshot_uuid: snapshot, deleted_by: "csimux" };
-    const work = async () => {
-      // DSM can report success, with the numbers of what it has not deleted (N4S4/synology-api 50b4343, snapshot.py).
-      const [code] = failuresIn(await this.#call(lunApi, "delete_snapshot", params, signal));
-      if (code !== undefined) throw new DsmError(lunApi, "delete_snapshot", code);
-    };
-    await unlessGone(work(), errors.noSnapshot);
+    const isGone = (error: unknown) => isAnswer(error, errors.noSnapshot);
+    const answer = await this.#call(lunApi, "delete_snapshot", params, signal).catch(unless(isGone, []));
+    // DSM can report success, with the numbers of what it has not deleted (N4S4/synology-api 50b4343, snapshot.py).
+    const code = failuresIn(answer).find(each => each !== errors.noSnapshot);
+    if (code !== undefined) throw new DsmError(lunApi, "delete_snapshot", code);
   }
 
   #call(api: string, method: string, params: Row, signal: AbortSignal): Promise<Row> {
@@ -151,14 +144,6 @@ export class San {
 /** The numbers of an answer that lists failures: `[{<uuid>: 18990540}]`. */
 const failuresIn = (answer: unknown): readonly number[] =>
   Array.isArray(answer) ? answer.flatMap(each => Object.values((each ?? {}) as Row).map(Number)) : [];
-
-async function unlessGone(work: Promise<unknown>, code: number): Promise<void> {
-  try {
-    await work;
-  } catch (error) {
-    if (!isAnswer(error, code)) throw error;
-  }
-}
 
 function lunOf(row: Row): Lun {
   const uuid = textOf(row["uuid"]);

@@ -1,146 +1,172 @@
 import type { Call } from "../../core/call.ts";
-import { type Finding, findingsOf } from "../../health/finding.ts";
-import type { Source } from "../driver.ts";
+import { ignoreNotFound } from "../../core/errors.ts";
+import { isPlainName } from "../../core/name.ts";
+import { findingsOf } from "../../health/finding.ts";
+import type { Source, VolumeSpec } from "../driver.ts";
+import { afterFailure } from "../failure.ts";
 import { pageOf } from "../pages.ts";
+import { sizeFrom, wholeUnits } from "../sizes.ts";
 import type { VolumeStore } from "../store.ts";
-import { type LunContext, type LunVolume, type NamedLun, unknownSource } from "./contexts.ts";
-import { errors, explainDsm, isAnswer, isNoLun } from "./dsm-error.ts";
-import { makeLun, readyLun } from "./making.ts";
-import { isVolumeId } from "./names.ts";
-import { removable, removeLuns } from "./removal.ts";
-import { type DsmVolume, dsmFindings, dsmVolume } from "./rows.ts";
-import type { Lun, SanTarget } from "./san.ts";
-import { lunSnapshots } from "./snapshots.ts";
-import type { TemplateSources } from "./templates.ts";
+import { isAnswer } from "./dsm-error.ts";
+import { sourceTag } from "./names.ts";
+import { dsmFindings, dsmVolume } from "./rows.ts";
+import { findTaken, unitSnapshots } from "./snapshots.ts";
+import type { DsmUnit, Kind, Origin, SnapshotKind } from "./unit.ts";
 
-/** Volumes as LUNs of a DSM. The name of a LUN shows whether it is finished, see LunNames. */
-export function lunStore(context: LunContext, templates: TemplateSources): VolumeStore<LunVolume> {
-  const { names, san, location } = context;
-  const volumeOfDsm = (call: Call): Promise<DsmVolume> => dsmVolume(san.dsm, location, call.signal);
+/** Equals no real source: stands for a source other than the requested one. */
+const unknownSource: Source = { kind: "volume", id: "" };
 
-  /** Whether a LUN is the volume of this id. Only ids of democratic-csi have capital letters. */
-  function isVolume(named: NamedLun, id: string, targets: readonly SanTarget[]): boolean {
-    const maker = context.maker(named, targets);
-    return maker === "democratic-csi" || (maker === "this connection" && id === named.id);
+/** DSM keeps no more than a digest of a source, which shows whether it is the requested one. */
+function withSource<U extends DsmUnit<unknown>>(unit: U, wanted: Source | undefined): U {
+  if (unit.tag === undefined) return unit;
+  return { ...unit, source: wanted && sourceTag(wanted) === unit.tag ? wanted : unknownSource };
+}
+
+/** Volumes as units of a DSM: LUNs or shared folders. */
+export function unitStore<U extends DsmUnit<A>, A>(kind: Kind<U, A>, snapshots: SnapshotKind<U, A>): VolumeStore<U> {
+  const { names, place } = kind;
+  const { noun, editor, affixes } = place.words;
+  const volumeOfDsm = (call: Call) => dsmVolume(place.dsm, place.location, call.signal);
+  const find = async (id: string, call: Call) => (isPlainName(id) ? kind.find(id, await kind.read(call)) : undefined);
+
+  async function originOf(source: Source, call: Call): Promise<Origin<U>> {
+    const taken = source.kind === "snapshot" ? await findTaken(kind, snapshots, source.id, call) : undefined;
+    if (taken) return taken;
+    const unit = source.kind === "volume" ? await find(source.id, call) : undefined;
+    if (unit?.finished) return { unit, bytes: unit.bytes };
+    throw place.error("not-found", `the source ${source.kind} "${source.id.slice(0, 128)}" does not exist`);
   }
 
-  function among(id: string, luns: readonly Lun[], targets: readonly SanTarget[]): LunVolume | undefined {
-    const mine = context
-      .named(luns)
-      .filter(each => each.id === id.toLowerCase() && each.state !== "being removed")
-      .filter(each => isVolume(each, id, targets));
-    const found = mine.find(({ state }) => state === "whole") ?? mine[0];
-    return found && context.asset(found, id, targets);
+  /** The source and the size of a new volume. */
+  async function contentOf({ source, range }: VolumeSpec, existing: U | undefined, call: Call) {
+    const lost = (error: unknown) => {
+      // A clone of an earlier call has the whole content of its source already.
+      if (!existing) throw error;
+      return ignoreNotFound(error);
+    };
+    const origin = source && (await originOf(source, call).catch(lost));
+    const least = source ? (origin ?? existing)?.bytes : undefined;
+    return { origin, bytes: wholeUnits(sizeFrom(range, least ?? 0n), kind.sizeUnit, range.limit) };
   }
 
-  async function find(id: string, call: Call): Promise<LunVolume | undefined> {
-    if (!isVolumeId(id)) return undefined;
-    const { luns, targets } = await context.look(call);
-    return among(id, luns, targets);
+  async function make(id: string, spec: VolumeSpec, bytes: bigint, origin: Origin<U> | undefined, call: Call) {
+    await kind.make(id, spec, bytes, origin, call).catch((error: unknown) => {
+      if (!isAnswer(error, kind.existsCode)) throw error;
+      // The existing one was not created by this call and may be finished by now.
+      throw place.error("aborted", `another controller is creating the ${noun} of volume "${id}"; retrying`);
+    });
   }
 
-  async function refuseRemoval(asset: LunVolume, call: Call): Promise<void> {
-    const all = await context.snapshots(asset.lun, call);
-    const held = all.filter(each => context.isCsi(each));
-    if (held.length === 0) {
-      if (all.length > 0)
-        call.log.warn("snapshots that DSM or a person took are deleted with the volume's LUN", {
-          volumeId: asset.id,
-          snapshots: all.length,
-        });
-      return;
+  /** Waits for the new unit, which has the size of its source, or none; another controller may have finished it. */
+  async function ready(id: string, { source }: VolumeSpec, bytes: bigint, call: Call): Promise<U> {
+    const look = () => kind.made(id, source, call);
+    const isRight = (unit: U) => unit.finished || unit.bytes === bytes || (unit.bytes > bytes && !kind.shrinks);
+    const unit = await place.awaited(look, "creating", id, call);
+    if (source === undefined || isRight(unit)) return withSource(unit, source);
+    await kind.resize(unit, bytes, call);
+    const grown = async () => [await look()].find(each => each && isRight(each));
+    return withSource(await place.awaited(grown, "growing", id, call), source);
+  }
+
+  async function refuseSnapshots(unit: U, call: Call): Promise<void> {
+    const all = await snapshots.of(unit, call);
+    const held = all.filter(({ key }) => key !== undefined);
+    if (held.length > 0) {
+      const text = `volume "${unit.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete them first`;
+      throw place.error("failed-precondition", text);
     }
-    const [first] = held;
-    const text = `volume "${asset.id}" has ${held.length} snapshot(s), which DSM would delete with it; delete "${first?.description}" and all others first`;
-    throw context.error("failed-precondition", text);
+    if (all.length === 0) return;
+    const about = { volumeId: unit.id, snapshots: all.length };
+    call.log.warn(`snapshots that DSM or a person took are deleted with the volume's ${noun}`, about);
   }
 
-  async function finishedOnes(call: Call): Promise<readonly LunVolume[]> {
-    const { luns, targets } = await context.look(call);
-    const whole = context.named(luns).filter(each => each.state === "whole" && isVolume(each, each.id, targets));
-    return whole.map(each => context.asset(each, each.id, targets));
+  async function remove(id: string, before: (unit: U) => Promise<void>, call: Call): Promise<void> {
+    if (!isPlainName(id)) return;
+    const all = await kind.read(call);
+    const other = kind.isThere(id, all) ? undefined : kind.otherwise(id, all);
+    if (other !== undefined) {
+      const text = `the ${noun} "${other}" is volume "${id}" with another ${affixes}, and is kept; restore that in the file, or rename or delete the ${noun} in ${editor}`;
+      throw place.error("failed-precondition", text);
+    }
+    const unit = kind.find(id, all);
+    if (unit) {
+      await refuseSnapshots(unit, call);
+      await before({ ...unit, beside: all });
+    }
+    await kind.remove(id, all, call);
   }
 
-  /** DSM does not keep every source; the tag in the name shows whether it is the requested one. */
-  function withSource(asset: LunVolume, wanted: Source | undefined): LunVolume {
-    const tag = names.parse(asset.lun.name)?.tag?.source;
-    if (tag === undefined) return asset;
-    return { ...asset, source: wanted && names.sourceTag(wanted) === tag ? wanted : unknownSource };
+  async function refuseFinished({ id, finished }: U): Promise<void> {
+    if (finished)
+      throw place.error("aborted", `volume "${id}" was finished by another controller meanwhile and is kept`);
   }
 
   return {
-    ...{ find, explain: explainDsm, clonesFrom: ["volume", "snapshot"] },
+    ...{ find, remove, explain: place.explain, clonesFrom: ["volume", "snapshot"], ...kind.adoption },
     get snapshots() {
-      return lunSnapshots(context, templates);
+      return unitSnapshots(kind, snapshots);
     },
     idOf: name => names.idOf(name),
-    /** A LUN that is mapped to the target of its name needs no mark, because democratic-csi made such LUNs. */
-    idOfObject: object => names.parse(object)?.id ?? object,
+    idOfObject: object => kind.idOfObject(object),
     async create(spec, call) {
       const id = names.idOf(spec.name);
-      const { luns, targets } = await context.look(call);
-      const existing = among(id, luns, targets);
-      const name = names.lun(id, spec.source);
-      if (!existing && luns.some(each => each.name.toLowerCase() === name))
-        throw context.error("already-exists", `a LUN "${name}" exists that is not a volume of this connection`);
-      if (existing?.finished) return withSource(existing, spec.source);
-      if (!existing) await makeLun(context, templates, id, spec, call);
-      else if (withSource(existing, spec.source).source === unknownSource)
-        return { ...existing, source: unknownSource };
-      const lun = await readyLun(context, id, spec, call);
-      // A LUN just created has no target yet.
-      const made = { id, lun, name: undefined, bytes: lun.bytes, source: undefined, finished: false };
-      return withSource({ ...made, notes: existing?.notes ?? {} }, spec.source);
+      const all = await kind.read(call);
+      const existing = kind.find(id, all);
+      if (existing && (existing.finished || withSource(existing, spec.source).source === unknownSource))
+        return withSource(existing, spec.source);
+      if (!existing) await kind.prepare(id, spec.source, all, call);
+      let accepted = false;
+      const made = async () => {
+        const { origin, bytes } = await contentOf(spec, existing, call);
+        if (!existing) await make(id, spec, bytes, origin, call);
+        accepted = true;
+        return ready(id, spec, bytes, call);
+      };
+      const undo = async () => {
+        // DSM lists a unit some time after the request, so an absent one may still appear. It also refuses some requests and carries them out.
+        if (!kind.isThere(id, await kind.read(call))) return !accepted;
+        await remove(id, refuseFinished, call);
+        return true;
+      };
+      const doing = `create volume "${spec.name.slice(0, 160)}"`;
+      return made().catch(async error => Promise.reject(await afterFailure(error, undo, place, doing, call)));
     },
-    async finish(asset, notes, call) {
-      const name = asset.lun.name.replace(/\.new$/, "");
-      if (!asset.finished)
-        await san.renameLun(asset.lun.uuid, name, call.signal).catch((error: unknown) => {
-          if (!isAnswer(error, errors.lunExists) && !isNoLun(error)) throw error;
-          const text = `another controller finished or removed volume "${asset.id}" meanwhile; retrying`;
-          throw context.error("aborted", text);
-        });
-      return { ...asset, lun: { ...asset.lun, name }, notes: { ...asset.notes, ...notes }, finished: true };
+    async finish(unit, notes, call) {
+      if (unit.finished) return { ...unit, notes: { ...unit.notes, ...notes } };
+      return kind.finish(unit, notes, call).catch((error: unknown) => {
+        if (!isAnswer(error, kind.existsCode) && !kind.isGone(error)) throw error;
+        const text = `another controller finished or removed volume "${unit.id}" meanwhile; retrying`;
+        throw place.error("aborted", text);
+      });
     },
-    async remove(id, before, call) {
-      if (!isVolumeId(id)) return;
-      const { luns, targets } = await context.look(call);
-      const seen = removable(context, id, luns, targets);
-      if (seen.length === 0) context.refuseOtherwise(id, luns);
-      const asset = among(id, luns, targets);
-      if (asset) await refuseRemoval(asset, call);
-      if (asset) await before(asset);
-      await removeLuns(context, id, seen, call);
-    },
-    sameSource: (a, b) => a.kind === b.kind && names.sourceTag(a) === names.sourceTag(b),
-    async resize({ id, lun }, bytes, _limit, call) {
-      await san.resizeLun(lun.uuid, bytes, call.signal);
-      const asset = await find(id, call);
-      if (asset) return asset;
-      throw context.error("aborted", `the LUN of volume "${id}" has disappeared; retrying`);
+    sameSource: (a, b) => a.kind === b.kind && sourceTag(a) === sourceTag(b),
+    async resize(unit, bytes, limit, call) {
+      await kind.resize(unit, wholeUnits(bytes, kind.sizeUnit, limit), call);
+      const resized = await find(unit.id, call);
+      if (resized) return resized;
+      throw place.error("aborted", `the ${noun} of volume "${unit.id}" has disappeared; retrying`);
     },
     available: async (_parameters, call) => (await volumeOfDsm(call)).free,
     async list(page, call) {
-      const byId = new Map((await finishedOnes(call)).map(each => [each.id, each]));
-      return pageOf([...byId.keys()], isVolumeId, page, async id => byId.get(id));
-    },
-    /** Reads the volume of DSM and, in one request each, all LUNs and targets. No node can reach a LUN without a target. */
-    async look(call) {
-      const [volume, assets] = await Promise.all([volumeOfDsm(call), finishedOnes(call)]);
-      const unmapped = assets.map(
-        ({ id, notes }) => [id, notes["iqn"] === undefined ? [targetMissing(id)] : []] as const,
+      const byId = new Map(kind.finished(await kind.read(call)).map(each => [each.id, each]));
+      return pageOf(
+        [...byId.keys()],
+        text => isPlainName(text),
+        page,
+        async id => byId.get(id),
       );
-      return { storage: dsmFindings(location, volume), volumes: findingsOf(unmapped), assets };
+    },
+    /** Reads the volume of DSM and, in one request each, all LUNs and targets, or all folders. */
+    async look(call) {
+      const [volume, all] = await Promise.all([volumeOfDsm(call), kind.read(call)]);
+      const assets = kind.finished(all);
+      const volumes = findingsOf(assets.map(each => [each.id, kind.findings(each)] as const));
+      return { storage: dsmFindings(place.location, volume), volumes, assets };
     },
     async check(call) {
-      await context.look(call);
+      await kind.read(call);
       await volumeOfDsm(call);
     },
-    close: () => san.dsm.release(),
+    close: () => place.dsm.release(),
   };
 }
-
-const targetMissing = (id: string): Finding => ({
-  reason: "TargetMissing",
-  message: `DSM has no target for the LUN of volume "${id}"`,
-});

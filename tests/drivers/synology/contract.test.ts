@@ -19,7 +19,7 @@ const systems = [
 for (const { title, open } of drawn(systems, 1)) driverContract(title, open, lacks);
 
 storeContract(
-  "lunStore",
+  "unitStore of LUNs",
   async () => {
     const rig = await partsRig(partsOf, { identity: { maxIdBytes: 100 } });
     return { ...rig, open: () => rig.open().store };

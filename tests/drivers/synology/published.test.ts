@@ -102,9 +102,7 @@ describe("changes of shared folders", () => {
       const failed = open().create(volumeOf("a"), call);
       expect(await codeOf(failed)).toBe(wanted);
       expect(dsm.state.remains()).toHaveLength(wanted === "aborted" ? 3 : 0);
-      await expect(failed).rejects.toThrow(
-        wanted === "aborted" ? "was removed while it was created" : "rejects a value",
-      );
+      await expect(failed).rejects.toThrow(wanted === "aborted" ? "finished or removed volume" : "rejects a value");
     }
   });
 });

@@ -183,11 +183,16 @@ const privileges: Readonly<Record<string, Method>> = {
   },
 };
 
+/** Fields: SynologyOpenSource/synology-csi 2807900, share.go, SharePermission. assumed: administrators and accounts without rights are listed too. */
 const permissions: Readonly<Record<string, Method>> = {
   list(state, params) {
     const kind = text(params, "user_group_type");
     const names = known(state, params["name"]).permissions.filter(each => each.startsWith(`${kind} `));
-    return { items: names.map(each => ({ name: each.slice(kind.length + 1), is_writable: true })) };
+    const row = (name: string, is_writable: boolean, is_admin = false) => ({
+      ...{ name, is_writable, is_admin, is_readonly: false, is_deny: false, is_custom: false },
+    });
+    const given = names.map(each => row(each.slice(kind.length + 1), true));
+    return { items: [row("admin", true, true), row("guest", false), ...given] };
   },
   set(state, params) {
     const share = known(state, params["name"]);
