@@ -66,8 +66,8 @@ function wholeStep(
     lineOf([...zfs, "set", ...Object.entries(finished(placeholder)).map(([key, value]) => `${key}=${value}`), name]),
   ];
   const argv = ["sh", "-c", lockText + wholeText, "sh", datasetLock(name), ...lines, name] as const;
-  const { reads: _, ...others } = read;
-  return { ...others, name: "make", argv };
+  // Its first line is no row, so the rows are not checked one by one.
+  return { name: "make", argv, onFailure: "go-on" };
 }
 
 /** As Zfs.create, for a file system with values that finish it. */
