@@ -58,6 +58,19 @@ test("free space is read, and nothing is written for it", async () => {
   expect(rig.fake.commands().map(line => line.split(" ")[1])).toEqual(["get"]);
 });
 
+test("a listing asks for the pool only where the dataset above all volumes does not exist", async () => {
+  const rig = await open("zfs-generic-nfs");
+  await rig.open().create(volumeOf("a"), call);
+  const verbs = async () => {
+    rig.fake.commands();
+    await rig.open().inventory?.list({ token: undefined, max: 9 }, call);
+    return rig.fake.commands().map(line => line.split(" ")[1]);
+  };
+  expect(await verbs()).toEqual(["get", "list"]);
+  rig.fake.zfs("destroy", "-r", "tank/k/v");
+  expect(await verbs()).toEqual(["get", "list", "get"]);
+});
+
 test("a snapshot costs two scripts without a listing, however many there are; names are listed once", async () => {
   const rig = await open("zfs-generic-nfs");
   await rig.open().create(volumeOf("a"), call);
