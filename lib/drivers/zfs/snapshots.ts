@@ -134,12 +134,31 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
     await removeCopy(storage, dataset, call);
   }
 
+  /** Destroys the snapshot in the volume itself and adds it to `freed` if nothing about it is in doubt; else returns it, of any owner. */
+  async function destroyedOrLeft(
+    id: string,
+    parts: NonNullable<ReturnType<typeof snapshotId>>,
+    freed: string[],
+    call: Call,
+  ): Promise<readonly Entry[]> {
+    if (parts.detached || !zfs.destroySure) return liveSnapshots(storage, id, call);
+    const name = names.snapshot(parts);
+    const { managed, snapshotVolume, snapshotName } = property;
+    const own = { [managed]: "true", [snapshotVolume]: parts.volume, [snapshotName]: parts.name };
+    const inherited = { [property.driver]: marks.driver, [property.instance]: marks.instanceId };
+    const query = { names: [...names.pools, name], properties: snapshotProperties };
+    const left = await zfs.destroySure(name, { own, inherited }, query, call.signal);
+    if (!left) freed.push(name);
+    const entry = left?.get(name);
+    return isSnapshot(entry) ? [entry] : [];
+  }
+
   /** `isFirst`: nothing else was removed since the snapshot was read. */
   async function removeAttached(id: string, entry: Entry, isFirst: boolean, call: Call): Promise<void> {
     // The API of TrueNAS renames a snapshot whose destruction it defers, and then its stream would not be found.
     const isApi = storage.copying?.storage !== storage;
     if (isApi) await refuseWhileCopied(storage, `snapshot "${id}"`, [entry], call);
-    // Without copies it was read right now, and nothing was asked since then.
+    // Without copies it was read right now, and nothing was asked since then. zfs(8) compares the guid in any case.
     const fresh = isFirst && storage.copying === undefined;
     await zfs.destroy(entry.name, { deferred: true, guid: shownValue(entry, "guid"), fresh }, call.signal);
   }
@@ -191,11 +210,7 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
       if (!parts) return;
       const { volume, name } = parts;
       const freed: string[] = [];
-      // A volume that is set aside meanwhile takes its snapshot along, under another name. So those that were set aside are read when the
-      // snapshot is no longer in the volume itself, and not before. Where none is set aside, an earlier file may have said otherwise.
-      for (const found of [liveSnapshots, snapshotsAside]) {
-        if (freed.length > 0 && settings.dependents !== "tombstone") break;
-        const entries = await found(storage, id, call);
+      const remove = async (entries: readonly Entry[]) => {
         for (const entry of entries) {
           const owner = whoseSnapshot(id, entry, marks);
           if (owner !== undefined) throw storage.notOwn(`the snapshot ${entry.name} belongs to ${owner}`);
@@ -204,7 +219,12 @@ export function datasetSnapshots(storage: ZfsStorage): SnapshotAbility {
           if (parts.detached) await removeDetached(volume, name, entry.name, call);
           else await removeAttached(id, entry, entry === entries[0], call);
         freed.push(...entries.map(entry => entry.name));
-      }
+      };
+      await remove(await destroyedOrLeft(id, parts, freed, call));
+      // A volume that is set aside meanwhile takes its snapshot along, under another name. So those that were set aside are read when the
+      // snapshot is no longer in the volume itself, and not before. Where none is set aside, an earlier file may have said otherwise.
+      if (freed.length === 0 || settings.dependents === "tombstone")
+        await remove(await snapshotsAside(storage, id, call));
       const parent = parts.detached ? names.detachedParent : names.parent;
       if (freed.length === 0) await requireParent(storage, parent, call);
       if (parts.detached) await tidy(volume, name, call);

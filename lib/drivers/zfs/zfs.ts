@@ -100,6 +100,12 @@ export interface DestroyOptions extends Inspected {
   readonly served?: ServedFilesystem;
 }
 
+/** What must be shown of a snapshot: values of its own, and values that it inherits of its dataset, which may have none; undefined: it must not. */
+export interface SureValues {
+  readonly own: Readonly<Record<string, string>>;
+  readonly inherited: Readonly<Record<string, string | undefined>>;
+}
+
 /** A mounted file system, and the protocol by which its host may serve it. */
 export interface ServedFilesystem {
   readonly protocol: Protocol;
@@ -243,6 +249,16 @@ export interface Zfs {
   families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries>;
   /** Destroys one thing, or nothing. A file system in use stays as it is: "used" when it is known by whom, "busy" otherwise. */
   destroy(name: string, how: DestroyOptions, signal: AbortSignal): Promise<void>;
+  /**
+   * Reads, and in the same step destroys the snapshot, deferred, if it shows these values; then undefined. Otherwise nothing is changed, and it
+   * answers like `read`. Absent: a snapshot is read before.
+   */
+  destroySure?(
+    snapshot: string,
+    sure: SureValues,
+    query: PropertyQuery,
+    signal: AbortSignal,
+  ): Promise<Entries | undefined>;
   /** Whether it deletes the shares of this protocol together with a dataset. Absent: never. */
   takesShares?(protocol: Protocol, signal: AbortSignal): Promise<boolean>;
   /** Throws "invalid" for the beginning of an empty volume that is of no use and must be made again. Absent: any can be completed. */

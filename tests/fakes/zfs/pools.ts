@@ -10,7 +10,7 @@ import type { RunningStreams } from "./child.ts";
 import { flushed, madeByHand, mounted, usersStep } from "./nfsd.ts";
 import { type Faults, Pools, type Thing } from "./pool.ts";
 import { locked, type Result, run } from "./run.ts";
-import { isLarger, isSize, isStill, named, piped, pipeIn, shell, still } from "./shell.ts";
+import { isLarger, isSize, isStill, isSure, named, piped, pipeIn, shell, still, sure } from "./shell.ts";
 import { isWhole, whole } from "./whole.ts";
 
 /** A host with pools: a folder of programs to put first on a PATH, and the content of the pools. */
@@ -159,6 +159,7 @@ export const inProcess = (fake: FakeZfs, others: CommandRunner): CommandRunner =
     const later = laterReceive(argv[1] ?? "", zfs);
     if (later) return outputOf(later);
     if (isLocked && isWhole(text)) return outputOf(await whole(words, zfs, argv => this.run({ argv }, signal)));
+    if (isLocked && isSure(text)) return outputOf(sure(words, zfs));
     if (isLocked && text.includes('eval "found=')) {
       const [guid = "", name = "", property = "", , ...rest] = words;
       const found = zfs(["zfs", "get", "-Hp", "-o", "value,source", `guid,${property}`, name]);

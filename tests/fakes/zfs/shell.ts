@@ -105,3 +105,16 @@ export function named(
   const found = lines.filter(line => line.includes(part));
   return { out: [...found, parent, ""].join("\n"), err: "", code: 0 };
 }
+
+/** Whether a shell destroys a snapshot that shows what it must (lib/drivers/zfs/cli/destroy.ts, destroySureText). */
+export const isSure = (text: string): boolean => text.includes("read=$1 destroy=$2");
+
+/** What such a shell does: it destroys where the answer is one of the others. */
+export function sure(
+  [read = "", destroy = "", ...answers]: readonly string[],
+  zfs: (argv: readonly string[]) => Result,
+): Result {
+  const { out, code } = shell(read, zfs);
+  const isOther = code !== 0 || !answers.some(each => out === `${each}\n`);
+  return isOther ? { out: "", err: "", code: 3 } : shell(destroy.replace(/^exec /, ""), zfs);
+}

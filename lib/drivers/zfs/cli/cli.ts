@@ -2,7 +2,7 @@ import type { Call } from "../../../core/call.ts";
 import type { Argv, Output } from "../../../io/runner.ts";
 import type { Outputs, Step, StorageHost } from "../../../io/script.ts";
 import { TakenNames } from "../../taken-names.ts";
-import { poolOf, snapshotNameOf } from "../names.ts";
+import { snapshotNameOf } from "../names.ts";
 import { shownValue } from "../properties.ts";
 import {
   type CloneOrigin,
@@ -19,8 +19,8 @@ import {
   type SnapshotsOfName,
   type Zfs,
 } from "../zfs.ts";
-import { becauseOf, isGone, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
-import { destroyStep, freeNameStep, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
+import { becauseOf, outputOf, poolStates, readEntries, refusal, throwUntaken } from "./answers.ts";
+import { destroyStep, destroySure, freeNameStep, proveGone, refuseUsed, renameStep, whileUnused } from "./destroy.ts";
 import { listBelow, listFamilies, listFamily, namesBelow, snapshotSteps } from "./listing.ts";
 import { lockConcerns, onlyIf, unlessLarger } from "./lock.ts";
 import { ExportCache, exportedIn, exportsStep, type FlushedExports } from "./nfs.ts";
@@ -157,11 +157,11 @@ export class ZfsCli implements Zfs {
     const output = how.deferred
       ? await this.#attempt({ name: "destroy", argv: defer() }, signal)
       : await whileUnused(this.#calls(signal), this.#exports, how.served, destroyStep(this.#programs, name, how));
-    if (output.exitCode === 0) return;
-    if (!isGone(output, name)) throw refusal(output);
-    // One of several commands may have complained, and of something else; or the whole pool was exported meanwhile.
-    const found = await this.read({ names: [poolOf(name), name], properties: ["type"] }, signal);
-    if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
+    await proveGone(this.#calls(signal), output, name);
+  }
+
+  destroySure(...[snapshot, sure, query, signal]: Parameters<NonNullable<Zfs["destroySure"]>>) {
+    return destroySure(this.#calls(signal), snapshot, sure, query);
   }
 
   families(names: readonly string[], properties: readonly string[], signal: AbortSignal): Promise<Entries> {

@@ -1,12 +1,22 @@
 import type { Argv, Output } from "../../../io/runner.ts";
 import { quoted, type Step } from "../../../io/script.ts";
-import { datasetOf, discardedName } from "../names.ts";
+import { datasetOf, discardedName, poolOf } from "../names.ts";
 import { property } from "../properties.ts";
-import { type DestroyOptions, type RenameOptions, type ServedFilesystem, type Zfs, ZfsError } from "../zfs.ts";
-import { outputOf, refusal } from "./answers.ts";
+import {
+  type DestroyOptions,
+  type Entries,
+  type PropertyQuery,
+  type RenameOptions,
+  type ServedFilesystem,
+  type SureValues,
+  type Zfs,
+  ZfsError,
+} from "../zfs.ts";
+import { isGone, outputOf, readEntries, refusal } from "./answers.ts";
 import { type Compared, onlyIf, underLock, whileStill } from "./lock.ts";
 import { clientsIn, clientsText, type FlushedExports, infoStep, usersText } from "./nfs.ts";
-import type { Programs, ZfsCalls } from "./steps.ts";
+import { incomplete } from "./rows.ts";
+import { type Programs, readStep, type ZfsCalls } from "./steps.ts";
 
 /** The number of snapshots in one word: a word has up to 128 KiB (execve(2)), a name up to 255 bytes. */
 const snapshotsAtOnce = 256;
@@ -91,6 +101,56 @@ case $output in *"could not find any snapshots"*) exit 0;; esac
 output=$("$@" destroy -d "$snapshot" 2>&1) || { printf '%s\\n' "$output" >&2; exit 1; }
 guid=$("$@" get -Hp -o value guid "$snapshot" 2>/dev/null) && [ -n "$guid" ] || exit 0
 exec "$@" rename "$snapshot" "$other$guid"`;
+
+/** The exit code of a step that has changed nothing, because what it compared is otherwise. */
+const inDoubt = 3;
+
+/** $1 is a command line that reads, $2 one that destroys if the whole answer is one of the others. */
+const destroySureText = `read=$1 destroy=$2
+shift 2
+eval "rows=\\$($read 2>/dev/null)" && for each; do
+  [ "$rows" != "$each" ] || { eval "$destroy"; exit; }
+done
+exit ${inDoubt}`;
+
+/** As Zfs.destroySure. */
+export async function destroySure(
+  calls: ZfsCalls,
+  snapshot: string,
+  { own, inherited }: SureValues,
+  query: PropertyQuery,
+): Promise<Entries | undefined> {
+  const { programs, run } = calls;
+  const { zfs } = programs;
+  const compared = ["defer_destroy", ...Object.keys(own), ...Object.keys(inherited)];
+  const first = ["off\t-", ...Object.values(own).map(each => `${each}\tlocal`)].join("\n");
+  const from = `inherited from ${datasetOf(snapshot)}`;
+  const answers = Object.values(inherited).reduce<readonly string[]>(
+    (all, value) =>
+      all.flatMap(each => [`${each}\n-\t-`, ...(value === undefined ? [] : [`${each}\n${value}\t${from}`])]),
+    [first],
+  );
+  const read = line([...zfs, "get", "-Hp", "-o", "value,source", compared.join(","), snapshot]);
+  // The program keeps the descriptor with the lock; sudo would close it.
+  const destroy = `${zfs.length === 1 ? "exec " : ""}${line([...zfs, "destroy", "-d", snapshot])}`;
+  const words = [read, destroy, ...answers];
+  const argv = underLock(programs, { dataset: snapshot, guid: undefined, property: "type" }, destroySureText, words);
+  const step: Step = { name: "destroy", argv, onFailure: "go-on" };
+  const outputs = await run([step, { ...readStep(programs, query), unless: step.name }]);
+  const output = outputOf(outputs, step.name);
+  if (output.exitCode === inDoubt) return readEntries(outputs, query);
+  await proveGone(calls, output, snapshot);
+  return undefined;
+}
+
+/** Throws unless something was destroyed, or is absent. */
+export async function proveGone({ read }: ZfsCalls, output: Output, name: string): Promise<void> {
+  if (output.exitCode === 0) return;
+  if (!isGone(output, name)) throw refusal(output);
+  // One of several commands may have complained, and of something else; or the whole pool was exported meanwhile.
+  const found = await read({ names: [poolOf(name), name], properties: ["type"] });
+  if (found.has(name)) throw incomplete(`${name} exists, and zfs destroy reported that it does not`);
+}
 
 /** Frees the name of a snapshot, which the success of taking one of this name proves. Fails also where the dataset is absent. */
 export const freeNameStep = ({ zfs }: Programs, snapshot: string): Step => {

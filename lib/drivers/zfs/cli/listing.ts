@@ -53,8 +53,10 @@ export async function listBelow(
   const ofDatasets = types.some(type => type !== "snapshot");
   const shown = ofDatasets ? withParent(types) : types;
   const list = listStep(programs, [parent], shown, all, depth);
-  const outputs = await run([list, namesStep(programs, [parent], shown, depth), readStep(programs, query)]);
-  readEntries(outputs, query);
+  const names = namesStep(programs, [parent], shown, depth);
+  // What exists in a pool proves that it is imported. Where nothing does, the pool is asked for.
+  const outputs = await run([list, names, { ...readStep(programs, query), unless: names.name }]);
+  if (outputOf(outputs, names.name).exitCode !== 0) readEntries(outputs, query);
   const found = answerOf(outputs, "list", { names: ofDatasets ? [parent] : [], properties: all }, [parent]);
   const isListed = (name: string) => ofDatasets || name.includes("@");
   const entries = await completed(calls, parent, outputs, found, all, isListed);

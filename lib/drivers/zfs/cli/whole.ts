@@ -66,7 +66,7 @@ function wholeStep(
     lineOf([...zfs, "set", ...Object.entries(finished(placeholder)).map(([key, value]) => `${key}=${value}`), name]),
   ];
   const argv = ["sh", "-c", lockText + wholeText, "sh", datasetLock(name), ...lines, name] as const;
-  // Its first line is not a row, so the rows are not checked one by one.
+  // Its first line is not a row, so its lines are not checked as they come.
   return { name: "make", argv, onFailure: "go-on" };
 }
 

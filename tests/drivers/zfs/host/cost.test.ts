@@ -5,6 +5,7 @@ import type { Driver } from "../../../../lib/drivers/driver.ts";
 import { ZfsCli } from "../../../../lib/drivers/zfs/cli/cli.ts";
 import { destroyStep } from "../../../../lib/drivers/zfs/cli/destroy.ts";
 import { onlyIf } from "../../../../lib/drivers/zfs/cli/lock.ts";
+import { property } from "../../../../lib/drivers/zfs/properties.ts";
 import { localRunner } from "../../../../lib/io/local.ts";
 import { localHost } from "../../../../lib/io/local-host.ts";
 import type { Argv } from "../../../../lib/io/runner.ts";
@@ -57,6 +58,19 @@ test("free space is read, and nothing is written for it", async () => {
   expect(rig.fake.commands().map(line => line.split(" ")[1])).toEqual(["get"]);
 });
 
+test("a listing asks for the pool only where the dataset above all volumes does not exist", async () => {
+  const rig = await open("zfs-generic-nfs");
+  await rig.open().create(volumeOf("a"), call);
+  const verbs = async () => {
+    rig.fake.commands();
+    await rig.open().inventory?.list({ token: undefined, max: 9 }, call);
+    return rig.fake.commands().map(line => line.split(" ")[1]);
+  };
+  expect(await verbs()).toEqual(["get", "list"]);
+  rig.fake.zfs("destroy", "-r", "tank/k/v");
+  expect(await verbs()).toEqual(["get", "list", "get"]);
+});
+
 test("a snapshot costs two scripts without a listing, however many there are; names are listed once", async () => {
   const rig = await open("zfs-generic-nfs");
   await rig.open().create(volumeOf("a"), call);
@@ -68,6 +82,21 @@ test("a snapshot costs two scripts without a listing, however many there are; na
   });
   const verbs = rig.fake.commands().map(line => line.split(" ")[1]);
   expect(verbs).toEqual(["get", "snapshot", "get", "get", "snapshot", "get"]);
+});
+
+test.each([
+  ["as csimux took it", [], 1, ["get", "destroy"]],
+  ["of another instance_id", ["set", `${property.instance}=x`], 1, ["get", "get"]],
+  ["that does not name its volume", ["inherit", property.snapshotVolume], 2, ["get", "get", "get", "destroy"]],
+])("a snapshot %s is deleted or refused: %p, in %p scripts with %p", async (_, change, trips, verbs) => {
+  const rig = await open("zfs-generic-nfs");
+  await rig.open().create(volumeOf("a"), call);
+  await rig.open().snapshots?.create("s", "a", {}, call);
+  if (change.length > 0) rig.fake.zfs(...change, "tank/k/v/a@s");
+  rig.fake.commands();
+  const cost = await costOf(rig, async driver => driver.snapshots?.delete("a@s", call).catch(() => {}));
+  expect([cost.trips, rig.fake.commands().map(line => line.split(" ")[1])]).toEqual([trips, verbs]);
+  expect(rig.fake.find("tank/k/v/a@s") === undefined).toBe(verbs.at(-1) === "destroy");
 });
 
 test("among 10,000 snapshots, one command returns only those of the requested name", async () => {
