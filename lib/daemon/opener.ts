@@ -6,6 +6,7 @@ import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { idBytes, maxHandleBytes } from "../core/handle.ts";
 import { isMapping } from "../core/mapping.ts";
+import { misspeltParameter } from "../drivers/class-parameters.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { DriverFacts } from "../drivers/facts.ts";
 import { modules } from "../drivers/index.ts";
@@ -58,6 +59,7 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       copies: config.copies,
       suspended: config.suspended,
       retain: config.deleteStrategy === "retain",
+      misspelt: (kind, parameters) => misspeltParameter(kind, parameters, [text, JSON.stringify(defaults.values)]),
       pool: poolOf(config.module.facts, read.normalized),
       answers: answersOf(read.normalized),
     };

@@ -27,6 +27,8 @@ export interface Connection {
   readonly suspended: boolean;
   /** DeleteVolume succeeds and leaves the volume in place (`deleteStrategy: retain`). */
   readonly retain: boolean;
+  /** Why a class of this kind cannot have these parameters: one is probably misspelt. */
+  readonly misspelt?: ((kind: "storage" | "snapshot", parameters: Context) => string | undefined) | undefined;
   /** The host and the ZFS pool of its volumes; connections with an equal one share their free space. Undefined if it has none. */
   readonly pool?: string | undefined;
   /** Whether the host that it logs in to accepts a TCP connection. Undefined if it has none. */
@@ -34,7 +36,7 @@ export interface Connection {
 }
 
 /** What a valid file says, without its driver. */
-export type ConnectionFacts = Omit<Connection, "name" | "driver" | "access">;
+export type ConnectionFacts = Omit<Connection, "name" | "driver" | "access" | "misspelt">;
 
 /** The files that a connection's file names, such as that of a password, as they were read. */
 export interface ReadVersion {
