@@ -25,6 +25,8 @@ export interface Connection {
   readonly copies?: CopyPolicy | undefined;
   /** It takes no new volumes; everything else continues. */
   readonly suspended: boolean;
+  /** An error of its file that leaves it usable, such as an unknown key, and its place. */
+  readonly defect?: string | undefined;
   /** DeleteVolume succeeds and leaves the volume in place (`deleteStrategy: retain`). */
   readonly retain: boolean;
   /** Why a class of this kind cannot have these parameters: one is probably misspelt. */
@@ -73,7 +75,10 @@ interface RejectedFile {
   readonly served: boolean;
 }
 
-/** "degraded": the file is invalid, and its last valid version is in use; "bad": it is invalid, and there is none; "gone": it was removed. */
+/**
+ * "degraded": the file is invalid, and its last valid version is in use, or it has a defect; "bad": it is invalid, and there is none; "gone": it
+ * was removed.
+ */
 export type ConnectionState = "good" | "degraded" | "bad" | "gone";
 
 /**
@@ -127,8 +132,9 @@ export interface ConnectionHealth {
 
 /** The file of an open connection. */
 export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers } = connection;
-  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers };
+  const { driverName, family, suspended, defect, retain, accessibleTopology, labels, copies } = connection;
+  const { pool, answers } = connection;
+  const facts = { driverName, family, suspended, defect, retain, accessibleTopology, labels, copies, pool, answers };
   return { text, defaults, version, facts };
 }
 
@@ -192,7 +198,7 @@ export class ConnectionRecord {
   get state(): ConnectionState {
     if (this.#isGone) return "gone";
     if (this.rejected) return this.rejected.served ? "degraded" : "bad";
-    return "good";
+    return this.lastValid?.facts.defect === undefined ? "good" : "degraded";
   }
 
   /** Whether its file was removed within the last hour: what is requested now may have been begun before. */
@@ -208,21 +214,22 @@ export class ConnectionRecord {
   /** The file is valid. */
   accept(file: ValidFile): void {
     const { lastValid: last, state: before } = this;
+    const was = this.rejected || this.#isGone ? before : "good";
     const isFirst = !last && !this.rejected && !this.#isGone;
     const isEqual = last?.text === file.text && last.defaults === file.defaults && !last.version?.isOld;
     // Suspending a connection does not bring its storage system back.
     if (!isEqual && !(file.facts.suspended && this.outage)) this.resetBreaker();
     if (!isEqual) this.check = notChecked;
     const { driverName: driver, suspended } = file.facts;
-    if (isFirst || before !== "good" || last?.text !== file.text || last.version?.isOld)
-      this.#log.info(`connection "${this.name}": ${isFirst ? "file accepted" : accepted[before]}`, {
+    if (isFirst || was !== "good" || last?.text !== file.text || last.version?.isOld)
+      this.#log.info(`connection "${this.name}": ${isFirst ? "file accepted" : accepted[was]}`, {
         ...{ connection: this.name, driver },
         ...(suspended && { suspended }),
       });
     this.lastValid = isEqual ? last : file;
     this.rejected = undefined;
     this.#isGone = false;
-    if (isFirst || before !== "good") this.since = Date.now();
+    if (isFirst || before !== this.state) this.since = Date.now();
   }
 
   /** The file cannot be used. */
