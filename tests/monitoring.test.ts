@@ -80,6 +80,10 @@ const cases: Readonly<Record<string, Case>> = {
       CsimuxConnectionDegraded: undefined,
     },
   },
+  "the main file has an unknown key": {
+    series: ofEach("csimux_main_file_problem", "", "1x60"),
+    firing: { CsimuxMainFileProblem: { severity: "warning", job }, CsimuxConnectionDegraded: undefined },
+  },
   "a connection is served from its last valid file": {
     series: ofEach("csimux_connection_state", 'connection="nas",state="degraded"', "1x60"),
     firing: {

@@ -83,13 +83,14 @@ const mostAlike = 10;
 
 /** What is wrong, the worst first, and what to do. */
 function problems(answer: StatusAnswer, strays: readonly Strays[]): Html {
-  const { connections: all, health, folderProblem, now } = answer;
+  const { connections: all, health, folderProblem, mainProblem, now } = answer;
   const item = (tone: Tone, subject: string, text: string, remedy: string | undefined) =>
     html`<li data-row class="${tone}"><strong>${toned(tone, subject)}</strong><p>${text}</p>${remedy && html`<p><strong>What to do:</strong> ${remedy}</p>`}</li>`;
-  const folder =
-    folderProblem === undefined
-      ? []
-      : [item("bad", "Connection files", folderProblem, "make the folder readable; csimux reads it again by itself")];
+  const folder = [
+    folderProblem !== undefined &&
+      item("bad", "Connection files", folderProblem, "make the folder readable; csimux reads it again by itself"),
+    mainProblem !== undefined && item("warning", "Main file", mainProblem, "correct the file"),
+  ].filter(each => each !== false);
   const lost = strays.flatMap(({ connection, lost: gone }) => [
     ...gone.slice(0, mostAlike).map(({ claim, volume, handle }) => {
       const text = `its volume is lost: the PersistentVolume ${volume} names ${handle}, which connection "${connection}" does not have`;

@@ -91,6 +91,7 @@ function observedParts(
       mux: isController ? controller.overview() : undefined,
       node: isNode ? node.parts.volumes.healthView() : undefined,
       folderProblem: isController ? controller.folderProblem() : undefined,
+      mainProblem: main.problem,
       single: main.config.single,
     }),
     prefix: () => main.config.defaults.prefix,
@@ -104,7 +105,7 @@ async function start(options: ServeOptions, host: Host, output: ReturnType<typeo
   const { modes } = options;
   const { log } = output;
   const resolver = valueResolver(host.env);
-  const main = await MainFile.load(options.config, resolver, log);
+  const main = await MainFile.load(options.config, resolver, log, modes.has("controller"));
   refuseAliases(options.aliases, options.endpoints, main.config.single);
   logMissingName(main.config, options, log);
   const own = await ownNode(main.config, options.nodeName, host, log);

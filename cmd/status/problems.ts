@@ -21,8 +21,10 @@ const severities: Readonly<Record<ConnectionStatus["state"], number>> = {
  * Whether all files are valid, all storage systems were checked and can be used, and no call has failed because of one
  * since.
  */
-export const isHealthy = ({ connections, health, folderProblem }: Status): boolean =>
-  folderProblem === undefined && health.length === 0 && connections.every(each => severity(each) === 0);
+export const isHealthy = ({ connections, health, folderProblem, mainProblem }: Status): boolean =>
+  (folderProblem ?? mainProblem) === undefined &&
+  health.length === 0 &&
+  connections.every(each => severity(each) === 0);
 
 /** Connections of equal severity stay in order of their names. */
 export const worstFirst = (all: readonly ConnectionStatus[]): readonly ConnectionStatus[] =>
@@ -59,6 +61,7 @@ export function problemsOf(each: ConnectionStatus, now: string): readonly Connec
   const { problem } = each;
   const found: ConnectionProblem[] = [];
   if (problem !== undefined) found.push({ text: `${problem}${consequence[state] ?? ""}`, remedy: "correct the file" });
+  if (each.defect !== undefined) found.push({ text: each.defect, remedy: "correct the file" });
   if (state === "gone") {
     const text = "its file was removed; calls for its volumes fail until it is restored";
     found.push({ text, remedy: "restore the file" });

@@ -90,7 +90,8 @@ function health({ health: all, now }: Status): string {
 }
 
 /** The problems of files and storage systems, and the last failures without a later success. */
-const problems = ({ connections: all, now }: Status): string =>
+const problems = ({ connections: all, mainProblem, now }: Status): string =>
+  (mainProblem === undefined ? "" : wrapped(visible(mainProblem))) +
   worstFirst(all)
     .flatMap(each => problemsOf(each, now).map(({ text }) => wrapped(visible(`${each.name}: ${text}`))))
     .join("");

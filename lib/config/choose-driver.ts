@@ -72,5 +72,5 @@ export function ofOtherDriver(finding: SchemaFinding, driver: string, modules: r
   const [other] = [...others].sort((a, b) => alike(b, driver) - alike(a, driver));
   if (other === undefined) return finding;
   const fix = `remove it, or correct "driver": ${other} has such a section`;
-  return { ...finding, message: `"${String(key)}" is not a section of ${driver}`, fix };
+  return { ...finding, message: `"${String(key)}" is not a section of ${driver}`, fix, blocks: false };
 }

@@ -78,13 +78,11 @@ export function readConnectionSource(
   if ("finding" in chosen) return result(isMapping(raw) ? raw : {}, [chosen.finding]);
   const { module, driver, file } = chosen;
   const schema = module.schema;
-  const own = apply(schema, sectionsOf(schema, driver, file, defaults), resolver, commonKeys);
+  const ofOther = (finding: SchemaFinding) => ofOtherDriver(finding, driver, modules);
+  const own = apply(schema, sectionsOf(schema, driver, file, defaults), resolver, commonKeys, ofOther);
   const common = apply(commonSchema, commonOf(file, defaults), resolver);
   const found = [...nameFindings(name), ...common.findings, ...own.findings, ...collisions(common, defaults.prefix)];
-  const findings = found
-    .flatMap(finding => fromDefaults(finding, file, defaults))
-    .map(finding => ofOtherDriver(finding, driver, modules))
-    .map(ofCommonPart);
+  const findings = found.flatMap(finding => fromDefaults(finding, file, defaults)).map(ofCommonPart);
   const normalized = { ...mapping(own.normalized), ...mapping(common.normalized) };
   if (findings.some(each => each.blocks) || common.value === undefined || own.value === undefined)
     return result(normalized, findings, { module });

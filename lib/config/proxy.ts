@@ -58,7 +58,13 @@ export interface ProxyConfig {
 }
 
 /** Top-level keys of the main file that connections do not inherit. */
-export const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
+const ownKeys: ReadonlySet<string> = new Set(["driver", "proxy", "service", "instance_id"]);
+
+/** The keys of a main file with the schemas of drivers: those outside `proxy:` and `node:` that connections inherit. */
+export const inheritedValues = ({ value }: Pick<YamlSource, "value">): Mapping =>
+  Object.fromEntries(
+    Object.entries(isMapping(value) ? value : {}).filter(([key]) => key !== "node" && !ownKeys.has(key)),
+  );
 
 /** The result of reading the main file. */
 export interface ReadProxy {

@@ -2,13 +2,15 @@ import { isMapping } from "../core/mapping.ts";
 import { usualCopies } from "../core/proxy.ts";
 import type { DriverModule } from "../drivers/module.ts";
 import { apply } from "../schema/apply.ts";
-import { failure, type SchemaFinding } from "../schema/finding.ts";
+import { failure, problem, type SchemaFinding, shownKey } from "../schema/finding.ts";
+import { unknownKeysIn } from "../schema/merge.ts";
 import { meant, nearest } from "../schema/nearest.ts";
 import { record } from "../schema/parts.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import { withPosition } from "../yaml/parse.ts";
+import { commonSchema } from "./common.ts";
 import { nodeSchema, nodeSettings } from "./node.ts";
-import { noDefaults, type ProxyConfig, type ReadProxy } from "./proxy.ts";
+import { inheritedValues, noDefaults, type ProxyConfig, type ReadProxy } from "./proxy.ts";
 import { defaultPrefix, nodeIdSettings } from "./topology.ts";
 
 /** The name of the only connection of a main file without `driver: proxy` in messages and logs; no id contains it. */
@@ -16,11 +18,11 @@ export const singleName = "main";
 
 /**
  * Reads a main file that configures one driver, as in democratic-csi, as the only connection, with ids without prefix.
- * Its settings are read like a connection file's. Returns any other file unchanged.
+ * Its settings are read like a connection file's. Any other file is judged by what its connections inherit.
  */
 export function readSingle(read: ReadProxy, modules: readonly DriverModule[], resolver: ValueResolver): ReadProxy {
   const { singleDriver: driver, source } = read;
-  if (driver === undefined) return read;
+  if (driver === undefined) return withInherited(read, modules);
   const refused = (finding: SchemaFinding): ReadProxy => ({
     ...read,
     diagnostics: [...source.diagnostics, withPosition(source, finding)],
@@ -33,6 +35,20 @@ export function readSingle(read: ReadProxy, modules: readonly DriverModule[], re
   const diagnostics = [...source.diagnostics, ...node.findings.map(finding => withPosition(source, finding))];
   const config = node.value && single(nodeSettings(node.value.node), module.facts.local);
   return { ...read, config, partial: config, diagnostics };
+}
+
+/** Connections inherit keys outside `proxy:`; a key that no driver has is a mistake. */
+function withInherited(read: ReadProxy, modules: readonly DriverModule[]): ReadProxy {
+  const schemas = [commonSchema, ...modules.map(({ schema }) => schema)];
+  const diagnostics = unknownKeysIn(schemas, inheritedValues(read.source)).map(({ path, known }) => {
+    const key = String(path.at(-1));
+    const near = nearest(key, known);
+    const message = `unknown key "${shownKey(key)}": no driver could inherit it`;
+    const found = near ? failure("unknown-key", path, message, meant(near), "key") : undefined;
+    return withPosition(read.source, found ?? problem("unknown-key", path, message, "remove it", "key"));
+  });
+  const config = diagnostics.some(({ blocks }) => blocks) ? undefined : read.config;
+  return { ...read, config, diagnostics: [...read.diagnostics, ...diagnostics] };
 }
 
 const single = (node: ProxyConfig["node"], local: boolean): ProxyConfig => ({

@@ -7,7 +7,7 @@ import type { Volume } from "../drivers/driver.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Groups } from "../mux/groups.ts";
 import type { Handles } from "../mux/handles.ts";
-import { ability, refuseUnkept, refuseUnmet } from "../mux/placement.ts";
+import { ability, refuseClass, refuseUnmet } from "../mux/placement.ts";
 import { segmentsOf } from "../topology/accessible-topology.ts";
 import { allowed } from "./begin.ts";
 import { cancelCopy } from "./cleanup.ts";
@@ -108,7 +108,7 @@ export class CopyCommands {
       );
       if (connection.suspended)
         throw new CsiError("resource-exhausted", `connection "${named}" takes no new volumes (suspended: true)`);
-      refuseUnkept(connection, parameters);
+      refuseClass(connection, parameters);
       return work(connection, allowed(await this.#copying.methods(other(source, connection), connection)));
     });
   }

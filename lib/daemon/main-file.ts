@@ -5,12 +5,13 @@
 import { readFile } from "node:fs/promises";
 import { dirname } from "node:path";
 import { isDeepStrictEqual } from "node:util";
-import { type ProxyConfig, type ReadProxy, readProxyConfig } from "../config/proxy.ts";
+import { inheritedValues, type ProxyConfig, type ReadProxy, readProxyConfig } from "../config/proxy.ts";
 import type { Log } from "../core/call.ts";
 import { CsiError, errnoOf, messageOf } from "../core/errors.ts";
 import { TimeLimit } from "../core/time.ts";
 import { readSmallFile } from "../io/small-file.ts";
 import { inWords, reasons } from "../schema/finding.ts";
+import { defectOf } from "../schema/suppress.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import { comparing } from "./named-files.ts";
 
@@ -41,15 +42,21 @@ export class MainFile {
   #readAt = performance.now();
   /** Why the file could not be used when it was last read; each reason is logged once. */
   #reason: string | undefined;
+  /** What is wrong with the file that is used, although it is valid. */
+  #defect: string | undefined;
+  readonly #judges: boolean;
   readonly #limit = new TimeLimit(readMs);
   #last: Promise<void> = Promise.resolve();
 
   private constructor(
     path: string,
-    { text, config, areEqual }: { text: string; config: ProxyConfig; areEqual: () => boolean },
+    { text, config, defect, areEqual }: ParsedMain & { text: string; areEqual: () => boolean },
     resolver: ValueResolver,
     log: Log,
+    judges: boolean,
   ) {
+    this.#defect = defect;
+    this.#judges = judges;
     this.#path = path;
     this.#text = text;
     this.#areEqual = areEqual;
@@ -58,18 +65,27 @@ export class MainFile {
     this.#log = log;
   }
 
-  /** Throws "failed-precondition" when the file cannot be read or used. */
-  static async load(path: string, resolver: ValueResolver, log: Log): Promise<MainFile> {
+  /**
+   * Throws "failed-precondition" when the file cannot be read or used. `judges`: also what connections inherit, for which it loads the drivers; nodes
+   * use none of that.
+   */
+  static async load(path: string, resolver: ValueResolver, log: Log, judges = true): Promise<MainFile> {
     const text = await readMainText(path);
     const files = comparing(resolver);
-    const config = await parsed(path, text, files.resolver, log);
+    const { config, defect } = await parsed(path, text, files.resolver, log, judges);
     if (config.single !== undefined)
       log.info("the main file configures one driver, which is the only connection", { path });
-    return new MainFile(path, { text, config, areEqual: files.areEqual }, resolver, log);
+    return new MainFile(path, { text, config, defect, areEqual: files.areEqual }, resolver, log, judges);
   }
 
   get config(): ProxyConfig {
     return this.#config;
+  }
+
+  /** Why the file cannot be used, and the last valid version is, or what is wrong with it; undefined if it is right. */
+  get problem(): string | undefined {
+    const reason = this.#reason?.replaceAll("\n", " ");
+    return reason === undefined ? this.#defect : `${reason} (still using the last valid version)`;
   }
 
   /** The text that was read last; for a main file with a single driver, the text of its connection. */
@@ -128,7 +144,9 @@ export class MainFile {
       this.#areEqual = files.areEqual;
       this.#fault = undefined;
       try {
-        this.#apply(await parsed(this.#path, text, files.resolver, this.#log));
+        const { config, defect } = await parsed(this.#path, text, files.resolver, this.#log, this.#judges);
+        this.#apply(config);
+        this.#defect = defect;
       } catch (error) {
         this.#fault = error;
       }
@@ -176,10 +194,11 @@ export async function readMainText(path: string): Promise<string> {
   }
 }
 
-/** Reads a main file of several connections or of a single driver; only the latter loads the drivers. */
-export async function readMain(path: string, text: string, resolver: ValueResolver): Promise<ReadProxy> {
+/** Reads a main file of several connections or of a single driver. Only the latter, and what connections inherit, need the drivers. */
+export async function readMain(path: string, text: string, resolver: ValueResolver, judges = true): Promise<ReadProxy> {
   const read = readProxyConfig(path, text, resolver);
-  if (read.singleDriver === undefined) return read;
+  const inherits = judges && Object.keys(inheritedValues(read.source)).length > 0;
+  if (read.singleDriver === undefined && !inherits) return read;
   const [{ readSingle }, { modules }] = await Promise.all([
     import("../config/single.ts"),
     import("../drivers/index.ts"),
@@ -187,9 +206,21 @@ export async function readMain(path: string, text: string, resolver: ValueResolv
   return readSingle(read, modules, resolver);
 }
 
-async function parsed(path: string, text: string, resolver: ValueResolver, log: Log): Promise<ProxyConfig> {
-  const { config, diagnostics } = await readMain(path, text, resolver);
+interface ParsedMain {
+  readonly config: ProxyConfig;
+  /** As in MainFile. */
+  readonly defect: string | undefined;
+}
+
+async function parsed(
+  path: string,
+  text: string,
+  resolver: ValueResolver,
+  log: Log,
+  judges: boolean,
+): Promise<ParsedMain> {
+  const { config, diagnostics } = await readMain(path, text, resolver, judges);
   if (!config) throw new CsiError("failed-precondition", `the main file cannot be used:\n${reasons(diagnostics)}`);
   for (const each of diagnostics) log.warn(inWords(each), { rule: each.rule });
-  return config;
+  return { config, defect: defectOf(text, diagnostics) };
 }

@@ -6,6 +6,7 @@ import type { Log } from "../core/call.ts";
 import { CsiError } from "../core/errors.ts";
 import { idBytes, maxHandleBytes } from "../core/handle.ts";
 import { isMapping } from "../core/mapping.ts";
+import { misspeltParameter } from "../drivers/class-parameters.ts";
 import type { Driver } from "../drivers/driver.ts";
 import type { DriverFacts } from "../drivers/facts.ts";
 import { modules } from "../drivers/index.ts";
@@ -13,6 +14,8 @@ import type { DriverPorts } from "../drivers/module.ts";
 import { answersTcp } from "../io/dial.ts";
 import type { Connection } from "../mux/connection.ts";
 import type { Open } from "../mux/connections.ts";
+import { brief } from "../schema/finding.ts";
+import { defectOf } from "../schema/suppress.ts";
 import type { ValueResolver } from "../schema/value-resolver.ts";
 import type { AccessibleTopology } from "../topology/accessible-topology.ts";
 import { comparing } from "./named-files.ts";
@@ -43,8 +46,7 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
     const file = name === single ? "the main file" : `${name}.yaml`;
     const read = readConnection(name, file, text, defaults, files.resolver, modules);
     const config = usable(read);
-    for (const finding of read.diagnostics)
-      log.warn(`${finding.file}:${finding.line}: ${finding.message}`, { connection: name, rule: finding.rule });
+    for (const finding of read.diagnostics) log.warn(brief(finding), { connection: name, rule: finding.rule });
     const driver = openDriver(name, config, name === single, ports);
     return {
       name,
@@ -57,7 +59,9 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       labels: config.labels,
       copies: config.copies,
       suspended: config.suspended,
+      defect: defectOf(text, read.diagnostics),
       retain: config.deleteStrategy === "retain",
+      misspelt: (kind, parameters) => misspeltParameter(kind, parameters, [text, JSON.stringify(defaults.values)]),
       pool: poolOf(config.module.facts, read.normalized),
       answers: answersOf(read.normalized),
     };
@@ -91,10 +95,7 @@ const everywhere: readonly AccessibleTopology[] = [];
 function usable({ name, config, diagnostics }: ReadConnection): ConnectionConfig {
   const [first] = diagnostics.filter(each => each.blocks);
   if (config) return config;
-  const text = first
-    ? `${first.file}:${first.line}:${first.column}: ${first.message}${first.fix === undefined ? "" : `; ${first.fix}`}`
-    : `the file of "${name}" cannot be used`;
-  throw new CsiError("failed-precondition", text);
+  throw new CsiError("failed-precondition", first ? brief(first) : `the file of "${name}" cannot be used`);
 }
 
 function openDriver(name: string, config: ConnectionConfig, single: boolean, ports: DriverPorts): Driver {

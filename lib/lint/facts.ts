@@ -39,8 +39,3 @@ export const needsNoSection = (driver: string | undefined): boolean =>
 
 /** The sections of connection files that belong to drivers. */
 export const sections: ReadonlySet<string> = new Set(modules.flatMap(({ schema }) => [...keysOf(schema)]));
-
-/** Every parameter that any driver reads from classes of this kind. */
-export const driverParameters = (kind: "volume" | "snapshot"): readonly string[] => [
-  ...new Set(modules.flatMap(({ facts }) => facts.parameters[kind])),
-];

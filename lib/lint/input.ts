@@ -1,8 +1,7 @@
 import { isMapping } from "../core/mapping.ts";
-import { failure, located } from "../schema/finding.ts";
 import { fileBudget, manifestBudget, textOverBudget } from "../yaml/budget.ts";
 import { syntaxErrors } from "../yaml/errors.ts";
-import { parseYaml, parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";
+import { encodingFault, parseYaml, parseYamlDocuments, type YamlSource } from "../yaml/parse.ts";
 import { documentOf, nameOf } from "./document.ts";
 import { isConfiguration, kindOf, kindOfText } from "./kinds.ts";
 import { addObject, type FoundObjects } from "./objects.ts";
@@ -71,16 +70,9 @@ export const isEncrypted = ({ value }: Pick<YamlSource, "value">): boolean =>
 const sizeOf = ({ candidates, classes, helm, volumes, documents }: FoundObjects): number =>
   candidates.length + classes.length + helm.length + volumes.length + documents;
 
-/** Reports characters that result from reading another encoding as UTF-8. */
 function addWrongEncoding(file: string, text: string, found: FoundObjects): void {
-  const lines = text.slice(0, text.indexOf("\uFFFD")).split("\n");
-  const position = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
-  const message = "this is not UTF-8 text, so parts of it are lost";
-  const diagnostic = located(
-    file,
-    position,
-    failure(readingRules["wrong-encoding"].id, [], message, "save the file as UTF-8"),
-  );
+  const diagnostic = encodingFault(file, text);
+  if (!diagnostic) return;
   // A source with a blocking diagnostic is shown without values, because its secrets are unknown.
   const document = documentOf(file, text, { ...parseYaml(file, ""), diagnostics: [diagnostic] });
   found.documents++;

@@ -1,4 +1,5 @@
 import { type Diagnostic, located, type Position, problem } from "../schema/finding.ts";
+import { suppressed } from "../schema/suppress.ts";
 import type { DocumentDiagnostic, SourceDocument } from "./document.ts";
 import { type Excerpt, excerpts, printable } from "./excerpt.ts";
 import { type Gathered, gather, type ReadSettings } from "./gather.ts";
@@ -6,7 +7,6 @@ import type { Input } from "./input.ts";
 import type { LintInput } from "./lint-input.ts";
 import { checks, rules } from "./rules/index.ts";
 import { readingRules } from "./rules/reading.ts";
-import { suppressed } from "./suppress.ts";
 import { unseen } from "./unseen.ts";
 import { containersOf, isServing } from "./workloads.ts";
 

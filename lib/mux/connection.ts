@@ -25,8 +25,12 @@ export interface Connection {
   readonly copies?: CopyPolicy | undefined;
   /** It takes no new volumes; everything else continues. */
   readonly suspended: boolean;
+  /** An error of its file that leaves it usable, such as an unknown key, and its place. */
+  readonly defect?: string | undefined;
   /** DeleteVolume succeeds and leaves the volume in place (`deleteStrategy: retain`). */
   readonly retain: boolean;
+  /** Why a class of this kind cannot have these parameters: one is probably misspelt. */
+  readonly misspelt?: ((kind: "storage" | "snapshot", parameters: Context) => string | undefined) | undefined;
   /** The host and the ZFS pool of its volumes; connections with an equal one share their free space. Undefined if it has none. */
   readonly pool?: string | undefined;
   /** Whether the host that it logs in to accepts a TCP connection. Undefined if it has none. */
@@ -34,7 +38,7 @@ export interface Connection {
 }
 
 /** What a valid file says, without its driver. */
-export type ConnectionFacts = Omit<Connection, "name" | "driver" | "access">;
+export type ConnectionFacts = Omit<Connection, "name" | "driver" | "access" | "misspelt">;
 
 /** The files that a connection's file names, such as that of a password, as they were read. */
 export interface ReadVersion {
@@ -71,7 +75,10 @@ interface RejectedFile {
   readonly served: boolean;
 }
 
-/** "degraded": the file is invalid, and its last valid version is in use; "bad": it is invalid, and there is none; "gone": it was removed. */
+/**
+ * "degraded": the file is invalid, and its last valid version is in use, or it has a defect; "bad": it is invalid, and there is none; "gone": it
+ * was removed.
+ */
 export type ConnectionState = "good" | "degraded" | "bad" | "gone";
 
 /**
@@ -125,8 +132,9 @@ export interface ConnectionHealth {
 
 /** The file of an open connection. */
 export function fileOf({ text, defaults, version, connection }: OpenConnection): ValidFile {
-  const { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers } = connection;
-  const facts = { driverName, family, suspended, retain, accessibleTopology, labels, copies, pool, answers };
+  const { driverName, family, suspended, defect, retain, accessibleTopology, labels, copies } = connection;
+  const { pool, answers } = connection;
+  const facts = { driverName, family, suspended, defect, retain, accessibleTopology, labels, copies, pool, answers };
   return { text, defaults, version, facts };
 }
 
@@ -190,7 +198,7 @@ export class ConnectionRecord {
   get state(): ConnectionState {
     if (this.#isGone) return "gone";
     if (this.rejected) return this.rejected.served ? "degraded" : "bad";
-    return "good";
+    return this.lastValid?.facts.defect === undefined ? "good" : "degraded";
   }
 
   /** Whether its file was removed within the last hour: what is requested now may have been begun before. */
@@ -206,21 +214,22 @@ export class ConnectionRecord {
   /** The file is valid. */
   accept(file: ValidFile): void {
     const { lastValid: last, state: before } = this;
+    const was = this.rejected || this.#isGone ? before : "good";
     const isFirst = !last && !this.rejected && !this.#isGone;
     const isEqual = last?.text === file.text && last.defaults === file.defaults && !last.version?.isOld;
     // Suspending a connection does not bring its storage system back.
     if (!isEqual && !(file.facts.suspended && this.outage)) this.resetBreaker();
     if (!isEqual) this.check = notChecked;
     const { driverName: driver, suspended } = file.facts;
-    if (isFirst || before !== "good" || last?.text !== file.text || last.version?.isOld)
-      this.#log.info(`connection "${this.name}": ${isFirst ? "file accepted" : accepted[before]}`, {
+    if (isFirst || was !== "good" || last?.text !== file.text || last.version?.isOld)
+      this.#log.info(`connection "${this.name}": ${isFirst ? "file accepted" : accepted[was]}`, {
         ...{ connection: this.name, driver },
         ...(suspended && { suspended }),
       });
     this.lastValid = isEqual ? last : file;
     this.rejected = undefined;
     this.#isGone = false;
-    if (isFirst || before !== "good") this.since = Date.now();
+    if (isFirst || before !== this.state) this.since = Date.now();
   }
 
   /** The file cannot be used. */

@@ -15,6 +15,8 @@ export interface ConnectionView extends Pick<StorageFigures, "free" | "volumes">
   readonly since: number;
   /** What is wrong with its file, and where; undefined if it is valid or gone. */
   readonly problem: string | undefined;
+  /** What is wrong with the file that is used, although it is valid. */
+  readonly defect?: string | undefined;
   /** Undefined if no valid file was seen since the start. */
   readonly driver: string | undefined;
   readonly suspended: boolean;
@@ -72,6 +74,7 @@ export function overview(
     return {
       ...{ name, state, since, outage, driver, suspended, free: figures.free, volumes: figures.volumes },
       problem: rejected?.error.message,
+      defect: rejected ? undefined : lastValid?.facts.defect,
       pool,
       accessibleTopology: accessibleTopology.map(({ requirements }) => topologyText(requirements, prefix)),
       inUse: open?.leases ?? 0,

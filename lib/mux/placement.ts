@@ -9,7 +9,7 @@ import {
 import { type CapacityRange, wantedBytes } from "../core/bytes.ts";
 import { CsiError, hasCode } from "../core/errors.ts";
 import type { Handle } from "../core/handle.ts";
-import type { Ability, Driver, Source } from "../drivers/driver.ts";
+import type { Ability, Context, Driver, Source } from "../drivers/driver.ts";
 import { deleteStrategyKey } from "../drivers/tenure.ts";
 import {
   type AccessibilityRequirements,
@@ -153,8 +153,18 @@ export function ability<A extends Ability>(connection: Connection, name: A): Non
   return member as NonNullable<Driver[A]>;
 }
 
-/** Throws "invalid-argument" if the class keeps its volumes, and the driver cannot: DeleteVolume would remove them. */
-export function refuseUnkept(connection: Connection, parameters: Readonly<Record<string, string>>): void {
+/** Throws "invalid-argument" for a parameter that is probably misspelt: what the class asks for would not happen. */
+export function refuseMisspelt(connection: Connection, ...of: Parameters<NonNullable<Connection["misspelt"]>>): void {
+  const why = connection.misspelt?.(...of);
+  if (why !== undefined) throw new CsiError("invalid-argument", `connection "${connection.name}": ${why}`);
+}
+
+/**
+ * Throws "invalid-argument" for a misspelt parameter of a StorageClass, and if it keeps its volumes, and the driver cannot: DeleteVolume
+ * would remove them.
+ */
+export function refuseClass(connection: Connection, parameters: Context): void {
+  refuseMisspelt(connection, "storage", parameters);
   if (parameters[deleteStrategyKey] === "retain") ability(connection, "retention");
 }
 

@@ -6,7 +6,7 @@ import { type AccessibilityRequirements, accessibleTopologyFor } from "../topolo
 import type { RouterContext } from "./context.ts";
 import { lockKey, type RoutedGroupSnapshot, type RoutedSnapshot } from "./handles.ts";
 import { fingerprint } from "./jobs.ts";
-import { ability } from "./placement.ts";
+import { ability, refuseMisspelt } from "./placement.ts";
 
 /** A requested snapshot of `volume`, a handle. */
 export interface SnapshotRequest {
@@ -40,6 +40,7 @@ export class Snapshots {
       using _held = locks.lock([key], [lockKey(source)]);
       using lease = await connections.lease(source.connection, "retry");
       const { connection } = lease;
+      refuseMisspelt(connection, "snapshot", parameters);
       const snapshots = ability(connection, "snapshots");
       // A snapshot has the topologies of its connection, whatever is preferred.
       const policy = { ...settings().policy, honourPreferred: "off" } as const;
@@ -153,6 +154,7 @@ export class GroupSnapshots {
     return jobs.run(key, fingerprint([volumes, parameters]), call, async own => {
       using _held = locks.lock([key], sources.map(lockKey));
       using lease = await connections.lease(only, "retry");
+      refuseMisspelt(lease.connection, "snapshot", parameters);
       const groups = ability(lease.connection, "groupSnapshots");
       const made = await calls.create(lease.connection, () => groups.create(name, ids, parameters, own));
       const group = handles.groupSnapshot(lease.connection, made);

@@ -195,6 +195,7 @@ function gauges(registers: Registry[]): (status: Status) => void {
     "connection",
     "state",
   );
+  const main = gauge("csimux_main_file_problem", "1 while the main file is invalid or has unknown keys, else 0.");
   const health = gauge(
     "csimux_health_conditions",
     "Number of storage systems or volumes with the condition in the label reason.",
@@ -212,6 +213,7 @@ function gauges(registers: Registry[]): (status: Status) => void {
     started.set(seconds(status.started) ?? 0);
     calls.set(status.calls.length);
     jobs.set(status.jobs.length);
+    main.set(Number(status.mainProblem !== undefined));
     state.reset();
     for (const each of status.connections)
       for (const one of states)

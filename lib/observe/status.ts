@@ -30,7 +30,7 @@ interface TimedFigure {
 type Timed<T extends LastCall> = Omit<T, "at"> & { readonly at: string };
 
 /** One connection. Times are RFC 3339 timestamps, sizes are bytes. Unknown values are absent. */
-export interface ConnectionStatus extends Partial<Pick<ConnectionView, "problem" | "driver" | "pool">> {
+export interface ConnectionStatus extends Partial<Pick<ConnectionView, "problem" | "defect" | "driver" | "pool">> {
   readonly name: string;
   /**
    * The worst of the states of its file and its storage system: "bad" or "gone" (file), "unreachable", "login-refused" or "unusable"
@@ -86,6 +86,8 @@ export interface Status {
   readonly now: string;
   /** Why the folder of connection files cannot be read; absent if it can. */
   readonly folderProblem?: string | undefined;
+  /** Why the main file cannot be used, so that its last valid version is, or what is wrong with it; absent if it is right. */
+  readonly mainProblem?: string | undefined;
   readonly connections: readonly ConnectionStatus[];
   readonly groups: RouterView["groups"];
   /** All active conditions of storage systems and volumes. */
@@ -135,6 +137,8 @@ export interface StatusSources {
   readonly node?: NodeHealthView | undefined;
   /** Like Status.folderProblem. */
   readonly folderProblem?: string | undefined;
+  /** Like Status.mainProblem. */
+  readonly mainProblem?: string | undefined;
   /** The only connection, whose ids have no prefix. */
   readonly single?: string | undefined;
 }
@@ -142,7 +146,7 @@ export interface StatusSources {
 /** The present status of the process. Sends no request to any storage system. */
 export function statusOf(
   facts: ProcessFacts,
-  { mux: view, node, folderProblem, single }: StatusSources,
+  { mux: view, node, folderProblem, mainProblem, single }: StatusSources,
   ledger: CallTracker,
 ): Status {
   const { started, ...rest } = facts;
@@ -151,6 +155,7 @@ export function statusOf(
     started: time(started),
     now: time(Date.now()),
     folderProblem,
+    mainProblem,
     connections: view ? view.connections.map(each => connectionStatus(each, ledger)) : metOn(ledger),
     groups: view?.groups ?? [],
     health: healthOf(view, node, volume => parseHandle(volume, "volume")?.connection ?? single),

@@ -15,15 +15,18 @@ export interface Applied<T> {
 
 /**
  * Checks a plain value against a schema. Never throws.
- * `siblings` are valid keys in addition to the schema's, handled by another schema; they are only suggested.
+ * `siblings` are valid keys in addition to the schema's, handled by another schema; they are only suggested. `judged` may know more of an
+ * unknown key.
  */
 export function apply<S extends v.GenericSchema>(
   schema: S,
   raw: unknown,
   resolver: ValueResolver,
   siblings: readonly string[] = [],
+  judged = (finding: SchemaFinding): SchemaFinding => finding,
 ): Applied<v.InferOutput<S>> {
-  const { value: normalized, findings } = normalize(schema, raw, resolver, siblings);
+  const { value: normalized, findings: found } = normalize(schema, raw, resolver, siblings);
+  const findings = found.map(judged);
   const result = v.safeParse(schema, normalized ?? {});
   if (result.success) {
     const blocked = findings.some(finding => finding.blocks);

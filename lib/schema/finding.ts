@@ -13,7 +13,7 @@ export interface SchemaFinding {
   readonly message: string;
   /** What to do. */
   readonly fix: string | undefined;
-  /** Whether the file is unusable because of it; otherwise `serve` only logs it. */
+  /** Whether the file is unusable because of it. Otherwise the file is used: degraded by an error, and a warning is only logged. */
   readonly blocks: boolean;
 }
 
@@ -65,7 +65,7 @@ const finding =
 /** A finding that makes the file unusable. */
 export const failure = finding("error", true);
 
-/** An error that leaves the file usable. */
+/** An error that leaves the file usable; it is degraded. */
 export const problem = finding("error", false);
 
 /** A warning; the file stays usable. */
@@ -83,6 +83,10 @@ export const reasons = (diagnostics: readonly Diagnostic[]): string =>
     .filter(({ blocks }) => blocks)
     .map(inWords)
     .join("\n");
+
+/** `file:line:column: message; fix`. */
+export const brief = ({ file, line, column, message, fix }: Diagnostic): string =>
+  `${file}:${line}:${column}: ${message}${fix === undefined ? "" : `; ${fix}`}`;
 
 /** `file:line:column: severity: path: message (fix)`, one line. */
 export function inWords(diagnostic: Diagnostic): string {

@@ -83,6 +83,10 @@ function fromFile(name: string, value: Mapping, key: string, path: Path, work: W
 /** The number of findings beyond which suggestions, which are slow to compute, are no longer useful. */
 const mostAdvice = 200;
 
+/**
+ * A key that resembles a known one makes the file unusable, as a missing key does: the setting that was meant would have its default, and a
+ * share for one network would be open to all. Any other unknown key may be meant for another program.
+ */
 function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path: Path, work: Work): SchemaFinding {
   if (work.findings.length > mostAdvice)
     return problem("unknown-key", path, `unknown key "${shownKey(key)}"`, "remove it", "key");
@@ -93,7 +97,7 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
   const spaced = plain === key ? undefined : known.includes(plain) ? plain : nearest(plain, known);
   if (spaced !== undefined) {
     const message = `a no-break space precedes "${shownKey(plain)}"; YAML makes it part of the key`;
-    return problem("unknown-key", path, message, meant(spaced), "key");
+    return failure("unknown-key", path, message, meant(spaced), "key");
   }
   const few = known.length <= 12 ? `known here: ${known.join(", ")}` : "remove it";
   const glued = shownKey(key) !== key;
@@ -104,7 +108,8 @@ function unknownKey(keys: ReadonlyMap<string, GenericSchema>, key: string, path:
       : elsewhere
         ? `it belongs under "${elsewhere}"; check the indentation`
         : few;
-  return problem("unknown-key", path, `unknown key "${shownKey(key)}"`, fix, "key");
+  const isMeant = near !== undefined || (glued && known.includes(key.split(/[:=]/)[0] ?? ""));
+  return (isMeant ? failure : problem)("unknown-key", path, `unknown key "${shownKey(key)}"`, fix, "key");
 }
 
 /** The dotted path of the mapping elsewhere in the schema that has a key of this name. */

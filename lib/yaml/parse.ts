@@ -35,10 +35,22 @@ export function withPosition(source: Pick<YamlSource, "file" | "position">, find
 // Duplicate keys are found in faults.ts: the parser's own check takes quadratic time.
 const options = { customTags, merge: true, prettyErrors: false, uniqueKeys: false, logLevel: "error" } as const;
 
+/** The finding about characters that result from reading another encoding as UTF-8, so that parts of the text are lost. */
+export function encodingFault(file: string, text: string): Diagnostic | undefined {
+  const at = text.indexOf("\uFFFD");
+  if (at < 0) return undefined;
+  const lines = text.slice(0, at).split("\n");
+  const position = { line: lines.length, column: (lines.at(-1)?.length ?? 0) + 1 };
+  const message = "this is not UTF-8 text, so parts of it are lost";
+  return located(file, position, failure("wrong-encoding", [], message, "save the file as UTF-8"));
+}
+
 /** Parses one YAML document (or JSON) within `budget`. Never throws. */
 export function parseYaml(file: string, text: string, budget: Budget = fileBudget): YamlSource {
   const excess = textOverBudget(text, budget);
   if (excess) return unreadable(file, excess);
+  const lost = encodingFault(file, text);
+  if (lost) return unreadable(file, lost);
   const lines = new LineCounter();
   const body = withoutMark(text);
   try {
@@ -79,11 +91,11 @@ const nesting = (cause: unknown): SchemaFinding =>
 
 const top: Position = { line: 1, column: 1 };
 
-const unreadable = (file: string, finding: SchemaFinding): YamlSource => ({
+const unreadable = (file: string, finding: SchemaFinding | Diagnostic): YamlSource => ({
   file,
   value: null,
   document: parseDocument(""),
-  diagnostics: [located(file, top, finding)],
+  diagnostics: ["line" in finding ? finding : located(file, top, finding)],
   position: () => top,
 });
 

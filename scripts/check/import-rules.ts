@@ -30,7 +30,7 @@ const layers: readonly Layer[] = [
   { folder: "lib/io/", lib: ["lib/core/"], packages: ["ws"] },
   {
     folder: "lib/drivers/[^/]+\\.ts$",
-    lib: ["lib/core/", "lib/health/", "lib/io/runner\\.ts"],
+    lib: ["lib/core/", "lib/health/", "lib/io/runner\\.ts", "lib/schema/nearest\\.ts"],
     types: ["lib/io/(?!runner\\.ts)"],
     packages: ["valibot"],
   },

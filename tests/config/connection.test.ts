@@ -60,6 +60,9 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
       `${nfs}proxy: { perDriver: { labels: { constructor: a, __proto__: b } } }\n`,
       ["invalid-value@6:33 proxy.perDriver.labels.constructor", "invalid-value@6:49 proxy.perDriver.labels.__proto__"],
     ],
+    [`${nfs}  sharehost: x\n`, ["unknown-key@6:3 nfs.sharehost"]],
+    [`${nfs}supended: true\n`, ["unknown-key@6:1 supended"]],
+    [`${nfs}  requireMount=true: x\n`, ['unknown-key@6:3 nfs."requireMount=***"']],
   ])("that cannot work is refused with the place of each problem: %#", (text, expected) => {
     const { config, diagnostics } = connection(text);
     expect(config).toBeUndefined();
@@ -84,7 +87,8 @@ csi: { access_modes: [SINGLE_NODE_WRITER] }
 
   test.each([
     [`${nfs}colour: red\n`, ["unknown-key@6:1 colour"]],
-    [`${nfs}  sharehost: x\n`, ["unknown-key@6:3 nfs.sharehost"]],
+    // Another driver's section, although it resembles one of this driver.
+    [`${nfs}zfs: { datasetParentName: tank/k8s }\n`, ["unknown-key@6:1 zfs"]],
     [nfs.replace("shareBasePath", "sharePath"), ["renamed-key@4:3 nfs.sharePath"]],
     [`${nfs}  requireMount: "true"\n`, ["retyped-value@6:17 nfs.requireMount"]],
     [`${nfs}instance_id: 7\n`, ["retyped-value@6:14 instance_id"]],

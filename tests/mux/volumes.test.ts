@@ -232,3 +232,21 @@ test("an expansion that fails for a missing tool is UNAVAILABLE, so that it is n
   const error = await failure(world.volumes.expand("v:c/v", { required: 2n, limit: undefined }, undefined, call));
   expect(error).toMatchObject({ code: "unavailable", message: expect.stringContaining("xfs_quota") });
 });
+
+test("a class with a misspelt parameter makes no volume, no snapshot and no group snapshot, and adopts nothing", async () => {
+  const world = muxWorld(["c"]);
+  await world.volumes.create(request("v", "c"), call);
+  const misspelt = (_: unknown, parameters: object) => ("wrong" in parameters ? "did you mean right?" : undefined);
+  world.traits.set("c", { misspelt });
+  world.edit("c");
+  const parameters = { connection: "c", wrong: "x" };
+  const attempts = [
+    world.volumes.create(request("w", "c", { parameters }), call),
+    world.volumes.create(request("w", "c", { parameters: { ...parameters, adopt: "byClaim" } }), call),
+    world.snapshots.create({ ...snapshotOf("s", "v:c/v"), parameters }, call),
+    world.groupSnapshots.create("g", ["v:c/v"], parameters, call),
+  ];
+  const refusal = { code: "invalid-argument", message: 'connection "c": did you mean right?' };
+  for (const error of await Promise.all(attempts.map(failure))) expect(error).toMatchObject(refusal);
+  expect(world.memory("c").volumes.size).toBe(1);
+});

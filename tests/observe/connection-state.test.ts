@@ -2,9 +2,11 @@ import { expect, test } from "bun:test";
 import { readFileSync } from "node:fs";
 import { Ajv } from "ajv";
 import { pageText } from "../../cmd/page/page.ts";
+import { isHealthy } from "../../cmd/status/problems.ts";
 import { statusText } from "../../cmd/status/text.ts";
 import type { RouterView } from "../../lib/mux/overview.ts";
 import { CallTracker } from "../../lib/observe/call-tracker.ts";
+import { openMetrics } from "../../lib/observe/metrics.ts";
 import { statusOf } from "../../lib/observe/status.ts";
 
 type View = RouterView["connections"][number];
@@ -65,6 +67,21 @@ test.each([
     expect(page).toMatch(/<td[^>]*>2h<\/td>/);
   },
 );
+
+test("an unknown key in a connection file or the main file is shown by status, page and metrics", async () => {
+  const [{ connections }, mainProblem] = [statusWith("degraded", "good", false), "proxy.yaml:3:1: unknown key"];
+  const defect = "nas.yaml:6:1: unknown key";
+  const all = connections.map(each => ({ ...each, defect }));
+  const status = { ...statusWith("degraded", "good", false), mainProblem, connections: all, details };
+  for (const text of [statusText(status, false), pageText(status, undefined)])
+    for (const word of [defect, mainProblem]) expect(text).toContain(word);
+  expect(statusText(status, false)).not.toContain("last valid file");
+  expect(isHealthy(status)).toBe(false);
+  expect(isHealthy({ ...status, connections: [] })).toBe(false);
+  const text = await openMetrics(() => 0).text(status);
+  expect(text).toMatch(/^csimux_main_file_problem 1$/m);
+  expect(text).toMatch(/^csimux_connection_state\{connection="nas",state="degraded"\} 1$/m);
+});
 
 test("the JSON of a status is as its schema says", () => {
   const schema = JSON.parse(

@@ -42,6 +42,20 @@ test("mutable parameters, which no connection has, are INVALID_ARGUMENT and make
   );
 });
 
+test("a misspelt parameter of a class is INVALID_ARGUMENT and makes nothing; one that a template may read is not", async () => {
+  const parameters = { connection: "one", deleteStrategi: "retain" };
+  const refused = await failureOf(world.create("pvc-misspelt", "one", { parameters }));
+  expect(refused).toMatchObject({
+    code: status.invalidArgument,
+    details: 'connection "one": the class has the unknown parameter "deleteStrategi": did you mean "deleteStrategy"?',
+  });
+  const snapshot = { name: "snap-misspelt", sourceVolumeId: volumeId, parameters: { detachedSnapshot: "true" } };
+  expect(await codeOf(world.controller("createSnapshot", snapshot))).toBe(status.invalidArgument);
+  expect((await world.stored("one")).filter(path => path.includes("misspelt"))).toEqual([]);
+  await world.create("pvc-template", "one", { parameters: { connection: "one", team: "blue" } });
+  await world.controller("deleteVolume", { volumeId: "v:one/pvc-template" });
+});
+
 test("only what was checked is confirmed, and never a class of another connection", async () => {
   const validate = (more: object) =>
     world.controller("validateVolumeCapabilities", { volumeId, volumeCapabilities: [mountCapability], ...more });

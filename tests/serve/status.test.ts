@@ -1,7 +1,7 @@
 import { expect, test } from "bun:test";
 import { spawn, spawnSync } from "node:child_process";
 import { once } from "node:events";
-import { existsSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import { rm, writeFile } from "node:fs/promises";
 import { connect } from "node:net";
 import { join } from "node:path";
@@ -64,6 +64,38 @@ test("status prints connections, groups and calls, and its exit code says whethe
     const text = await asked("--endpoint", `unix://${world.sandbox.socket}`);
     expect(text.status).toBe(1);
     expect(text.stdout).toContain("two: its file was removed");
+  } finally {
+    expect(await world.end()).toEqual([]);
+  }
+}, 120_000);
+
+test("an unknown key degrades a connection or the main file; one that resembles a known key makes the file invalid", async () => {
+  const world = await started();
+  const { config, connections } = world.sandbox;
+  const [one, two] = ["one", "two"].map(name => join(connections, `${name}.yaml`));
+  const right = readFileSync(`${one}`, "utf8");
+  try {
+    await writeFile(`${one}`, `${right}colour: red\n`);
+    await writeFile(`${two}`, `${right}colour: red # csimux-ignore unknown-key\n`);
+    const unknown = await until(world, each => stateOf(each, "one") === "degraded" && stateOf(each, "two") === "good");
+    const place = `one.yaml:${right.split("\n").length}:1: unknown key "colour"`;
+    expect([unknown.code, unknown.status.connections[0]?.defect]).toEqual([1, expect.stringContaining(place)]);
+    expect((await asked("--endpoint", world.sandbox.socket)).stdout).toContain(`one: ${place}`);
+    await writeFile(`${one}`, `${right}supended: true\n`);
+    const near = await until(world, ({ connections: [first] }) => first?.problem !== undefined);
+    expect(near.status.connections[0]?.problem).toContain('unknown key "supended"; did you mean "suspended"?');
+    await writeFile(`${one}`, right);
+    const main = readFileSync(config, "utf8");
+    for (const [key, words] of [
+      ["colour", `proxy.yaml:${main.split("\n").length}:1: unknown key "colour"`],
+      ["supended", 'did you mean "suspended"?) (still using the last valid version)'],
+    ] as const) {
+      await writeFile(config, `${main}${key}: red\n`);
+      const { code, status } = await until(world, ({ mainProblem }) => mainProblem?.includes(key) === true);
+      expect([code, status.mainProblem]).toEqual([1, expect.stringContaining(words)]);
+    }
+    await writeFile(config, main);
+    expect((await until(world, each => each.mainProblem === undefined)).code).toBe(0);
   } finally {
     expect(await world.end()).toEqual([]);
   }

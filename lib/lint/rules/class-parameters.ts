@@ -1,13 +1,20 @@
 import { defaultFilesystem } from "../../core/access.ts";
 import { CsiError } from "../../core/errors.ts";
 import { mkfsOptions, mkfsOptionsKey } from "../../core/mkfs-options.ts";
-import { keyPrefix, nameTemplateKey, nameTemplateRefusal } from "../../core/name.ts";
+import { nameTemplateKey, nameTemplateRefusal } from "../../core/name.ts";
+import {
+  driverParameters,
+  intendedParameter,
+  isInTemplate,
+  isKnownParameter,
+  plainKey,
+} from "../../drivers/class-parameters.ts";
 import { adoptKey, deleteStrategyKey, tenancyRefusal } from "../../drivers/tenure.ts";
 import type { Path } from "../../schema/finding.ts";
 import { meant, nearest } from "../../schema/nearest.ts";
 import { membersOfClass, ownClasses } from "../class-target.ts";
 import type { DocumentDiagnostic } from "../document.ts";
-import { driverParameters, factsOf, filesystemsOf, isDisk } from "../facts.ts";
+import { factsOf, filesystemsOf, isDisk } from "../facts.ts";
 import { at, type ClassObject, type ConnectionFile, listAt, mappingAt, textAt, textOf } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
@@ -22,7 +29,7 @@ const rule = rulesById({
   ),
   "unknown-parameter": error(
     "Parameters are known",
-    "A mistyped parameter has no effect. One that resembles no known parameter is only a warning, because templates may use it.",
+    "csimux makes no volume or snapshot with a mistyped parameter. One that resembles no known parameter is only a warning, because templates may use it.",
   ),
   "parameter-pair": error(
     "Secrets are named with their namespace",
@@ -64,37 +71,20 @@ const secretKinds = [
 /** The start of the two parameters that name a secret; the last pair is for all kinds. */
 const secretStems = [...secretKinds.map(kind => `${kind}-`), ""].map(kind => `csi.storage.k8s.io/${kind}secret-`);
 
-const common = [
+/** The parameters that sidecars read or add. */
+const ofSidecars = [
   ...secretStems.flatMap(stem => [`${stem}name`, `${stem}namespace`]),
   "csi.storage.k8s.io/pvc/name",
   "csi.storage.k8s.io/pvc/namespace",
   "csi.storage.k8s.io/pv/name",
-  "connection",
+  "csi.storage.k8s.io/fstype",
 ];
-
-const known: Readonly<Record<ClassObject["kind"], readonly string[]>> = {
-  storage: [
-    ...common,
-    "fsType",
-    "csi.storage.k8s.io/fstype",
-    mkfsOptionsKey,
-    nameTemplateKey,
-    adoptKey,
-    deleteStrategyKey,
-    ...driverParameters("volume"),
-  ],
-  snapshot: [...common, ...driverParameters("snapshot")],
-};
 
 const booleans = ["detachedVolumesFromSnapshots", "detachedVolumesFromVolumes", "detachedSnapshots"];
 const snapshotMethods = ["filecopy", "restic", "kopia"];
 
 /** Parameters of an unreleased branch of democratic-csi, with other names in csimux. */
 const unread: readonly string[] = ["config", "load-config-from-pvc"];
-
-/** A key without its keyPrefix, and without the instance or driver after that. */
-const plainKey = (key: string): string =>
-  key.startsWith(keyPrefix) ? key.slice(keyPrefix.length).replace(/^[^/]+\//, "") : key;
 
 function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Found {
   const { document, kind, quoted } = each;
@@ -118,7 +108,7 @@ function* parameters(each: ClassObject, members: readonly ConnectionFile[]): Fou
       ...members.map(({ document: { text } }) => text),
       textAt(each.value, "parameters", nameTemplateKey) ?? "",
     ];
-    if (texts.some(text => text.includes("{{") && text.includes(plain))) continue;
+    if (isInTemplate(plain, texts)) continue;
     const found = useless(each, key, plain, path, members);
     if (found) yield found;
   }
@@ -139,9 +129,9 @@ function useless(
       'write properties as parameters of the class, such as "zfs.volblocksize", and those of one claim into a VolumeAttributesClass';
     return report(document, rule["parameter-without-effect"], path, `csimux does not read "${key}"`, fix, "key");
   }
-  if (!known[kind].includes(plain)) {
+  if (!isKnownParameter(kind, plain, ofSidecars)) {
     const message = `unknown parameter "${key}"`;
-    const near = nearest(plain, known[kind]);
+    const near = intendedParameter(kind, plain, ofSidecars);
     if (near) return report(document, rule["unknown-parameter"], path, message, meant(near), "key");
     const fix = "only a template could use it, and no template of the connection does";
     return report(document, { ...rule["unknown-parameter"], severity: "warning" }, path, message, fix, "key");

@@ -1,12 +1,7 @@
-import { commonSchema } from "../../config/common.ts";
-import { ownKeys } from "../../config/proxy.ts";
-import { type Path, problem } from "../../schema/finding.ts";
-import { unknownKeysIn } from "../../schema/merge.ts";
-import { meant, nearest } from "../../schema/nearest.ts";
+import type { Path } from "../../schema/finding.ts";
 import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import { compileRules } from "../../topology/rules.ts";
-import { withPosition } from "../../yaml/parse.ts";
-import { type LintInput, listAt, type MainDocument, mappingAt, textAt } from "../lint-input.ts";
+import { listAt, type MainDocument, mappingAt, textAt } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
@@ -41,28 +36,12 @@ export const mainFile: Theme = {
     yield* unusedRules(main);
     yield* prefixes(main);
     yield* templates(main);
-    if (main.read.config?.single === undefined) yield* inherited(main, input);
     const topology = main.read.partial?.nodeTopology;
     if (topology?.kind === "rules") yield* gaps(main, topology);
     if (topology === undefined || topology.kind === "rules")
       yield* patterns(main, topology?.rules ?? uncheckedRules(main));
   },
 };
-
-/** Connections inherit keys outside `proxy:`; a key that no driver has is a mistake. */
-function* inherited({ document }: MainDocument, { modules }: LintInput): Found {
-  const values = Object.entries(mappingAt(document.source.value)).filter(
-    ([key]) => !ownKeys.has(key) && key !== "node",
-  );
-  const schemas = [commonSchema, ...modules.map(({ schema }) => schema)];
-  for (const { path, known } of unknownKeysIn(schemas, Object.fromEntries(values))) {
-    const key = String(path.at(-1));
-    const near = nearest(key, known);
-    const fix = near ? meant(near) : "remove it";
-    const finding = problem("unknown-key", path, `unknown key "${key}": no driver could inherit it`, fix, "key");
-    yield { document, diagnostic: withPosition(document.source, finding) };
-  }
-}
 
 const listName = ({ proxy }: MainDocument): "fromRegexp" | "customRules" =>
   listAt(proxy, "nodeTopology", "fromRegexp").length > 0 ? "fromRegexp" : "customRules";

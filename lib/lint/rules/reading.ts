@@ -32,7 +32,7 @@ export const readingRules = rulesById({
   ),
   "unknown-key": error(
     "Every key is known",
-    "A mistyped key has no effect, and the intended key keeps its default. csimux starts nevertheless and logs it.",
+    "A mistyped key has no effect, and the intended key keeps its default. csimux does not use a file with a key that resembles a known one; with any other unknown key, it shows the file as degraded.",
   ),
   "missing-key": error("Required keys exist", "The connection cannot be opened without them."),
   "wrong-type": error("Values have the right type", "A list in place of text has no meaning."),

@@ -9,13 +9,13 @@ import type { Connection } from "../connection.ts";
 import type { RouterContext } from "../context.ts";
 import { lockKey, type RoutedVolume } from "../handles.ts";
 import type { Creation } from "../member-selection.ts";
-import { ability, evaluateExisting, refuseUnkept } from "../placement.ts";
+import { ability, evaluateExisting, refuseClass } from "../placement.ts";
 
 /** Who a new volume of this connection is for. Throws "invalid-argument" if the class asks for what its driver cannot do. */
 export function tenantOn(connection: Connection, { request }: Pick<Creation, "request">): Tenant | undefined {
   const { name, parameters, capabilities } = request;
+  refuseClass(connection, parameters);
   const tenant = tenantOf(name, parameters, capabilities, connection.access.kinds.includes("block"));
-  refuseUnkept(connection, parameters);
   if (parameters[adoptKey] === byClaim) claimsOf(connection);
   return tenant;
 }

@@ -1,5 +1,5 @@
-import { type Diagnostic, located, warning } from "../schema/finding.ts";
-import { meant, nearest } from "../schema/nearest.ts";
+import { brief, type Diagnostic, located, warning } from "./finding.ts";
+import { meant, nearest } from "./nearest.ts";
 
 const comment = /(?:^|\s)#\s*csimux-ignore\b([^#]*)/;
 
@@ -27,7 +27,10 @@ function suppressions(text: string): readonly Suppression[] {
   });
 }
 
-/** The problems of one text without those that a comment suppresses, and a warning for each comment that suppresses none. */
+/**
+ * The problems of one text without those that a comment suppresses, and a warning for each comment that suppresses none. No comment makes an
+ * unusable file usable.
+ */
 export function suppressed(
   file: string,
   text: string,
@@ -40,10 +43,17 @@ export function suppressed(
   const kept = diagnostics.filter(diagnostic => {
     const match = all.find(each => each.target === diagnostic.line && each.rule === diagnostic.rule);
     if (match) for (const each of all) if (each.target === match.target && each.rule === match.rule) used.add(each);
-    return !match;
+    return !match || diagnostic.blocks;
   });
   const unused = all.filter(each => !used.has(each)).map(each => unusedComment(file, each, ruleIds));
   return [...kept, ...unused];
+}
+
+/** What degrades a usable file with this text: its first error that no comment suppresses. Undefined without one. */
+export function defectOf(text: string, diagnostics: readonly Diagnostic[]): string | undefined {
+  const kept = suppressed("", text, diagnostics, new Set());
+  const [first, ...more] = kept.filter(({ severity }) => severity === "error");
+  return first && `${brief(first)}${more.length > 0 ? ` (and ${more.length} more)` : ""}`;
 }
 
 function unusedComment(file: string, { line, column, rule }: Suppression, ruleIds: ReadonlySet<string>): Diagnostic {
