@@ -1,7 +1,7 @@
 import type { Path } from "../../schema/finding.ts";
 import type { RuleConfig, TopologyConfig } from "../../topology/config.ts";
 import { compileRules } from "../../topology/rules.ts";
-import { listAt, type MainDocument, mappingAt, textAt } from "../lint-input.ts";
+import { listAt, type MainDocument, textAt } from "../lint-input.ts";
 import { error, type Found, report, rulesById, type Theme, warning } from "../rule.ts";
 
 const rule = rulesById({
