@@ -29,7 +29,7 @@ describe.if(hasGoProgram("kustomize"))("the tutorial for TrueNAS, run from top t
       version: "25.10",
       tls: { cert: readFileSync(cert, "utf8"), key: readFileSync(key, "utf8") },
     });
-    double.accounts.addKey("7-tutorial", roles);
+    double.accounts.addKey("7-tutorial", roles, "csimux");
     reader.changes
       .set(/(?<=nas:|port: )443\b/g, String(double.port))
       .set("nas=nas.example.org", "nas=127.0.0.1")

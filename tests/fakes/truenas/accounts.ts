@@ -34,8 +34,7 @@ export class Accounts {
   /** Logins that were requests over REST, each of which is one. */
   restLogins = 0;
 
-  addKey(key: string, roles: readonly string[] = ["FULL_ADMIN"]): void {
-    const user = `user-of-${key}`;
+  addKey(key: string, roles: readonly string[] = ["FULL_ADMIN"], user = `user-of-${key}`): void {
     this.#keys.set(key, { user });
     this.#roles.set(user, roles);
   }
