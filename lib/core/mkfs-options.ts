@@ -23,6 +23,7 @@ const label = /^[A-Za-z0-9][A-Za-z0-9._-]{0,15}$/;
  */
 const ext: Options = {
   "-b": /^\d{4,5}$/,
+  "-e": oneOf("continue remount-ro"),
   "-E": listOf("(?:stride|stripe_width|stripe-width|resize|lazy_itable_init|lazy_journal_init)=\\d+", "(?:no)?discard"),
   "-i": /^\d{3,9}$/,
   "-I": /^\d{3,5}$/,
