@@ -48,6 +48,7 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
     const config = usable(read);
     for (const finding of read.diagnostics) log.warn(brief(finding), { connection: name, rule: finding.rule });
     const driver = openDriver(name, config, name === single, ports);
+    const templates = [text, JSON.stringify(defaults.values)];
     return {
       name,
       driverName: config.driver,
@@ -61,7 +62,7 @@ export function opener({ main, prefix, resolver, ports, ownSegments, log }: Open
       suspended: config.suspended,
       defect: defectOf(text, read.diagnostics),
       retain: config.deleteStrategy === "retain",
-      misspelt: (kind, parameters) => misspeltParameter(kind, parameters, [text, JSON.stringify(defaults.values)]),
+      misspelt: (kind, parameters) => misspeltParameter(kind, parameters, templates),
       pool: poolOf(config.module.facts, read.normalized),
       answers: answersOf(read.normalized),
     };

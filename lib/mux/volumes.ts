@@ -158,9 +158,12 @@ export class Volumes {
     const handle = this.#context.handles.known(text, "volume");
     return this.#change("modify", handle, fingerprint([properties]), call, async own => {
       using lease = await this.#context.connections.lease(handle.connection, "retry");
-      const modify = () => ability(lease.connection, "modify").modify(handle.id, properties, own);
-      if (Object.keys(properties).length > 0) return await this.#context.calls.make(lease.connection, modify);
-      await this.#read(lease.connection, handle.id, own);
+      if (Object.keys(properties).length === 0) {
+        await this.#read(lease.connection, handle.id, own);
+        return;
+      }
+      const modification = ability(lease.connection, "modify");
+      await this.#context.calls.make(lease.connection, () => modification.modify(handle.id, properties, own));
     });
   }
 
@@ -178,7 +181,8 @@ export class Volumes {
   }
 
   #read(connection: Connection, id: string, call: Call): Promise<Volume> {
-    return this.#context.calls.make(connection, () => ability(connection, "reading").get(id, call));
+    const reading = ability(connection, "reading");
+    return this.#context.calls.make(connection, () => reading.get(id, call));
   }
 
   /** Runs `work` as a job that holds the lock of the volume. */
